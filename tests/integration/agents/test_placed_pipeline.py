@@ -1,5 +1,5 @@
 """The whole of it: two agents run a pipeline that was placed, and go on with it when the host of its node dies; and one
-whose input ends is run once."""
+that was submitted with its code, and whose input ends, is run once."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def copies(numbers):
     return {{"copies": numbers.select("value")}}
 """
 BOUNDED = """
+import rules
 from pyspark.sql import functions as F
 
 import kcontrol
@@ -46,7 +47,13 @@ pipeline = kcontrol.Pipeline(
 
 @pipeline.query
 def copies(numbers):
-    return {{"copies": numbers.select(F.col("value").cast("string").cast("binary").alias("value"))}}
+    # Runs in Spark's workers, which have to find the module, too.
+    shown = F.udf(lambda number: rules.shown(number), "binary")
+    return {{"copies": numbers.select(shown("value").alias("value"))}}
+"""
+RULES = """
+def shown(number):
+    return str(number).encode()
 """
 STEP_S = 240.0
 AGENTS = ("x", "y")
@@ -64,11 +71,12 @@ class PlacedPipeline:
         )
         (folder / "files").mkdir()
         (folder / "files" / "copies.py").write_text(source.format(name=self.name))
+        (folder / "files" / "rules.py").write_text(RULES)
         for stem in ("in", "out"):
             create_topic(settings, f"{self.name}-{stem}")
 
-    def agent(self, name: str) -> KcontrolProcess:
-        arguments = ("agent", "--name", name, "--files", "files", "--work-dir", name)
+    def agent(self, name: str, *runs: str) -> KcontrolProcess:
+        arguments = ("agent", "--name", name, *(runs or ("--files", "files")), "--work-dir", name)
         return KcontrolProcess(*arguments, log=self.folder / f"{name}.log", cwd=self.folder)
 
     def ask(self, *arguments: str) -> list[dict[str, object]]:
@@ -169,9 +177,11 @@ def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: 
     def has_ended() -> bool:
         return not any("node" in one.cmdline() for one in placed.processes("x"))
 
-    with placed.agent("x"):
+    place = ("place", "files/copies.py", "--package", "--job", placed.name)
+    with placed.agent("x", "--packages"):
         until(lambda: placed.members() == {"x"}, "it has joined", 90, placed.logs)
-        placed.ask("place", "copies.py", "--job", placed.name)
+        placed.ask(*place)
+        (placed.folder / "files" / "rules.py").unlink()
         until(lambda: placed.state() == "completed", "all of it is done", STEP_S, placed.logs)
         steps = placed.steps()
         assert steps > 0
@@ -179,7 +189,8 @@ def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: 
         said = (placed.folder / "x.log").read_text()
         assert said.count("runs ") == 1, said
 
-        placed.ask("place", "copies.py", "--job", placed.name)
+        (placed.folder / "files" / "rules.py").write_text(RULES)
+        placed.ask(*place)
         until(
             lambda: placed.state() == "completed", "and so it is when it is placed again", STEP_S, placed.logs
         )
