@@ -10,6 +10,9 @@ CHAOS   ?=
 CLUSTER ?=
 PIPELINES ?= 2
 
+# Every process would compile kcontrol anew, for more than a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed
