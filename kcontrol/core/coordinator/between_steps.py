@@ -10,7 +10,7 @@ without a cause holds back: the look ends there. A duty is what is done in a sta
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import changing, checkpointing, stopping
+from kcontrol.core.coordinator import changing, checkpointing, holding, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -38,6 +38,7 @@ from kcontrol.core.model import CommandKind, DesiredMode, NodePhase
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
+from kcontrol.core.step.limits import nothing_of, waits_below, within
 from kcontrol.core.step.offsets import arrived
 from kcontrol.core.step.skips import skips_due
 
@@ -114,6 +115,7 @@ def _take_resume(found: Findings) -> None:
 def _take_note(found: Findings) -> None:
     turn, state, spec = found.turn, found.turn.state, found.spec
     if spec is not None:
+        holding.tend(turn)
         take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
@@ -297,6 +299,11 @@ def _note_waiting(found: Findings) -> None:
     found.received = received_ranges(spec, state.steps, state.view)
     found.seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
     note_waiting(state, found.received, found.seen)
+    limits = holding.limits_of(state)
+    found.settles = holding.settles(state, spec)
+    if limits is not None:
+        found.received = nothing_of(found.received) if found.settles else within(found.received, limits)
+        found.hurries = waits_below(found.received, limits)
 
 
 def _is_a_node_awaited(found: Findings) -> bool:
@@ -349,12 +356,15 @@ def _plan(found: Findings) -> None:
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
+        hurries=found.hurries,
+        settles=found.settles,
         now_ms=state.now_ms,
         step_now_ms=step_time(state),
     )
     plan = None if next_step.reason is None else make_plan(state, spec, next_step.reason, received)
     if plan is not state.current.plan:
         state.current = state.current.planned(plan)
+    holding.tell(state, stands=found.settles and plan is None)
     if next_step.reason is None and next_step.wake_ms is not None:
         turn.wake_at(next_step.wake_ms)
 

@@ -35,6 +35,10 @@ class Findings:
         self.waiting: Sequence[str] = ()
         """What nodes are waited for, as clauses."""
         self.received: tuple[InputRange, ...] = ()
+        self.settles = False
+        """It is held, and has read all that it may."""
+        self.hurries = False
+        """It is held, and what it may still read of the topics that are limited is there."""
         self.seen: Seen = {}
         """What the next step would read, and what is known of each input."""
 
