@@ -47,7 +47,7 @@ def test_no_schedule_with_holds_breaks_an_invariant() -> None:
 
 
 def _limits_are_not_kept() -> Patches:
-    return (patch.object(between_steps, "within", lambda ranges, limits: tuple(ranges)),)
+    return (patch.object(holding, "within", lambda ranges, limits: tuple(ranges)),)
 
 
 def _partitions_that_are_not_named_are_read() -> Patches:
@@ -58,7 +58,7 @@ def _partitions_that_are_not_named_are_read() -> Patches:
             new if (old.topic, old.partition) in named else old for old, new in zip(ranges, kept, strict=True)
         )
 
-    return (patch.object(between_steps, "within", within),)
+    return (patch.object(holding, "within", within),)
 
 
 def _a_failed_plan_is_kept_though_the_pipeline_is_held() -> Patches:
@@ -87,7 +87,7 @@ def _a_hold_is_never_given_up() -> Patches:
 
 
 def _who_is_held_reads_on() -> Patches:
-    return (patch.object(between_steps, "nothing_of", lambda ranges: tuple(ranges)),)
+    return (patch.object(holding, "nothing_of", lambda ranges: tuple(ranges)),)
 
 
 def _who_is_on_the_way_is_held() -> Patches:

@@ -21,7 +21,6 @@ from kcontrol.core.coordinator.node_progress import (
     Readiness,
     all_in_place,
     assemble,
-    give,
     roll_back,
     standing,
     unread,
@@ -33,12 +32,11 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import note_waiting, take_note_of_inputs
-from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase
+from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd
+from kcontrol.core.model import DesiredMode, NodePhase
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
-from kcontrol.core.step.limits import nothing_of, waits_below, within
 from kcontrol.core.step.offsets import arrived
 from kcontrol.core.step.skips import skips_due
 
@@ -188,16 +186,7 @@ def _is_saving(found: Findings) -> bool:
 
 
 def _tell_paused(found: Findings) -> None:
-    turn, nodes = found.turn, found.nodes
-    state, limits = turn.state, turn.limits()
-    commands = [
-        give(turn, node, CommandKind.PAUSE, state.steps.step)
-        for node in range(nodes)
-        if standing(state, node, limits).place is Readiness.IN_PLACE
-        and not stopping.was_told(state, node, CommandKind.PAUSE)
-    ]
-    if commands:
-        turn.effects.append(Publish(tuple(commands)))
+    stopping.tell_paused(found.turn, found.nodes)
 
 
 def _is_saved(found: Findings) -> bool:
@@ -299,11 +288,8 @@ def _note_waiting(found: Findings) -> None:
     found.received = received_ranges(spec, state.steps, state.view)
     found.seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
     note_waiting(state, found.received, found.seen)
-    limits = holding.limits_of(state)
-    found.settles = holding.settles(state, spec)
-    if limits is not None:
-        found.received = nothing_of(found.received) if found.settles else within(found.received, limits)
-        found.hurries = waits_below(found.received, limits)
+    found.held = holding.held(state, spec, found.received)
+    found.received = found.held.ranges
 
 
 def _is_a_node_awaited(found: Findings) -> bool:
@@ -356,15 +342,15 @@ def _plan(found: Findings) -> None:
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
-        hurries=found.hurries,
-        settles=found.settles,
+        hurries=found.held.hurries,
+        settles=found.held.settles,
         now_ms=state.now_ms,
         step_now_ms=step_time(state),
     )
     plan = None if next_step.reason is None else make_plan(state, spec, next_step.reason, received)
     if plan is not state.current.plan:
         state.current = state.current.planned(plan)
-    holding.tell(state, stands=found.settles and plan is None)
+    holding.tell(state, stands=found.held.settles and plan is None)
     if next_step.reason is None and next_step.wake_ms is not None:
         turn.wake_at(next_step.wake_ms)
 

@@ -7,10 +7,12 @@ one that it names.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.model import HoldPhase, PipelineSpec
-from kcontrol.core.step.limits import Limits, has_come
+from kcontrol.core.model import HoldPhase, InputRange, PipelineSpec
+from kcontrol.core.step.limits import Limits, has_come, nothing_of, waits_below, within
 
 
 def tend(turn: Turn) -> None:
@@ -34,10 +36,25 @@ def limits_of(state: CoordinatorState) -> Limits:
     return state.holding.limits if state.holding.counts else None
 
 
-def settles(state: CoordinatorState, spec: PipelineSpec) -> bool:
-    """Whether nothing may be read any more."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the next step may read. settles: all limits are reached, and nothing may be read any more. hurries: what may
+    still be read of the topics that are limited is there."""
+
+    ranges: tuple[InputRange, ...]
+    settles: bool = False
+    hurries: bool = False
+
+
+def held(state: CoordinatorState, spec: PipelineSpec, received: tuple[InputRange, ...]) -> Held:
+    """received: what it could read if nobody held it."""
     limits = limits_of(state)
-    return limits is not None and has_come(spec, state.steps, limits)
+    if limits is None:
+        return Held(received)
+    if has_come(spec, state.steps, limits):
+        return Held(nothing_of(received), settles=True)
+    ranges = within(received, limits)
+    return Held(ranges, hurries=waits_below(ranges, limits))
 
 
 def tell(state: CoordinatorState, *, stands: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kcontrol.core.coordinator.holding import Held
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import CoordinatorEffect
@@ -35,10 +36,8 @@ class Findings:
         self.waiting: Sequence[str] = ()
         """What nodes are waited for, as clauses."""
         self.received: tuple[InputRange, ...] = ()
-        self.settles = False
-        """It is held, and has read all that it may."""
-        self.hurries = False
-        """It is held, and what it may still read of the topics that are limited is there."""
+        self.held = Held(())
+        """How a hold narrows that."""
         self.seen: Seen = {}
         """What the next step would read, and what is known of each input."""
 
