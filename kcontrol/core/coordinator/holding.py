@@ -37,7 +37,7 @@ def limits_of(state: CoordinatorState) -> Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldInput:
     """What the next step may read. settles: all limits are reached, and nothing may be read any more. hurries: what may
     still be read of the topics that are limited is there."""
 
@@ -46,15 +46,15 @@ class Held:
     hurries: bool = False
 
 
-def held(state: CoordinatorState, spec: PipelineSpec, received: tuple[InputRange, ...]) -> Held:
+def held(state: CoordinatorState, spec: PipelineSpec, received: tuple[InputRange, ...]) -> HeldInput:
     """received: what it could read if nobody held it."""
     limits = limits_of(state)
     if limits is None:
-        return Held(received)
+        return HeldInput(received)
     if has_come(spec, state.steps, limits):
-        return Held(nothing_of(received), settles=True)
+        return HeldInput(nothing_of(received), settles=True)
     ranges = within(received, limits)
-    return Held(ranges, hurries=waits_below(ranges, limits))
+    return HeldInput(ranges, hurries=waits_below(ranges, limits))
 
 
 def tell(state: CoordinatorState, *, stands: bool) -> None:
