@@ -36,7 +36,7 @@ def compiler_niceness(settings: Mapping[str, str], environment: Mapping[str, str
     """What Spark's settings, or else its spark-defaults.conf, say of NICENESS_SETTING. environment: as in
     `collector_option`. Raises SparkSettingError."""
     defaults = spark_defaults(os.environ if environment is None else environment)
-    written = re.search(rf"^\s*{re.escape(NICENESS_SETTING)}[\s=:]\s*(\S*)", defaults, re.MULTILINE)
+    written = re.search(rf"^\s*{re.escape(NICENESS_SETTING)}\s*[\s=:]\s*(\S*)", defaults, re.MULTILINE)
     text = settings.get(NICENESS_SETTING, str(NICENESS) if written is None else written[1])
     if not text.isascii() or not text.isdigit() or int(text) > _MOST:
         raise SparkSettingError(
