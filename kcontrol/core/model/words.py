@@ -55,6 +55,19 @@ class PipelinePhase(StrEnum):
     HALTED = "halted"
 
 
+class HoldPhase(StrEnum):
+    """How far a pipeline is with a `Hold`."""
+
+    NOTED = "noted"
+    """Every later step goes by it."""
+    HELD = "held"
+    """All limits are reached, and no step is made."""
+    RELEASED = "released"
+    """It was taken note of that nothing is held any more."""
+    GIVEN_UP = "given_up"
+    """It was not renewed in time, and means nothing any more."""
+
+
 class LayoutPhase(StrEnum):
     """How far a change of the layout is; after the last three nothing more becomes of the request."""
 
