@@ -31,6 +31,8 @@ class Member:
     saved: set[int] = field(default_factory=lambda: {0})
     held: bool = True
     began_clean: bool = True
+    was_told: bool = False
+    """Any of its lives has ever been told anything: one that the region never knew has done nothing."""
     version: int = -1
     saving: int = 0
     parting: int = 0
@@ -42,7 +44,7 @@ class Member:
     def begin(self) -> None:
         """What it has saved is left, and nothing else."""
         self.up, self.life = True, self.life + 1
-        self.at, self.held, self.began_clean = LOST, True, False
+        self.at, self.held, self.began_clean = LOST, True, not self.was_told
         self.version, self.saving, self.parting = -1, 0, 0
 
     def look(self, now: RegionSchedule, version: int, region: Region) -> None:
@@ -53,6 +55,7 @@ class Member:
         said = told(region, self.name, self.life)
         if said is None:
             return
+        self.was_told = True
         self._retire(said)
         match said.word:
             case Word.TRIGGER_DRAIN:
