@@ -89,6 +89,10 @@ class UpgradeWay(StrEnum):
     """By one wherever it is: what the node has is copied."""
     IN_PLACE = "in-place"
     """By one on the same host, in the same directory: nothing is copied."""
+    OUT_IN = "out-in"
+    """A node with the new code is added, and one with the old code removed, until none is left."""
+    IN_OUT = "in-out"
+    """The other way round, where there is no host to spare: first one is removed."""
 
 
 class FailureKind(StrEnum):
