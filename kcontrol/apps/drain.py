@@ -19,7 +19,7 @@ from uuid import uuid4
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.cuts import readers_first, specs_of
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.core.model import Hold, HoldPhase, PipelineSpec, ReadLimit, StepBoundary
+from kcontrol.core.model import Hold, HoldPhase, PipelineSpec, ReadLimit, Status, StepBoundary
 from kcontrol.core.regions.cut import PipelineCut, Place, in_flight, written_after
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
 from kcontrol.core.regions.wave import (
@@ -102,14 +102,12 @@ class _Member:
         if last is None:
             raise NotFoundError(f"pipeline {self.spec.pipeline!r} has no committed step yet")
         self.boundaries = [last]
-        holds = (HoldPhase.NOTED, HoldPhase.HELD)
-        if newest is not None and said is not None and said.hold is not None and said.hold.phase in holds:
+        if newest is not None and not newest[1].released and not _is_given_up(newest[1], said):
             hold = newest[1]
-            if not hold.released and hold.request_id == said.hold.request_id:
-                raise NotNowError(
-                    f"pipeline {self.spec.pipeline!r} is held by {hold.holder}: ask again once it is released, which is "
-                    f"{hold.timeout_ms / 1000:g} s after that has died. Nobody was held"
-                )
+            raise NotNowError(
+                f"pipeline {self.spec.pipeline!r} is held by {hold.holder}: ask again once it is released, which is "
+                f"{hold.timeout_ms / 1000:g} s after that has died. Nobody was held"
+            )
 
     async def hold(self, limits: tuple[ReadLimit, ...]) -> None:
         """From now on, and renewed from time to time."""
@@ -236,6 +234,12 @@ class _Draining:
             f"pipelines have not come to one moment within {self._timeout_s:g} s; these were waited for: {', '.join(late)}. "
             "None is held any more. See kcontrol status of them, and give a longer --timeout where there is a backlog"
         )
+
+
+def _is_given_up(hold: Hold, said: Status | None) -> bool:
+    """Whether the coordinator no longer goes by it. One that it has not noted yet may have been renewed just now."""
+    told = None if said is None else said.hold
+    return told is not None and told.request_id == hold.request_id and told.phase is HoldPhase.GIVEN_UP
 
 
 def _as_limits(limits: Mapping[Place, int]) -> tuple[ReadLimit, ...]:
