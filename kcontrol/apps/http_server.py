@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -12,12 +13,14 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.generated.facts import AnyRecordLook
 from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
+from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
+from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
@@ -54,6 +57,7 @@ async def serve_interface(
         look=AnyRecordLook(KafkaRecordLook(settings)),
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
+        streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
     )
     following = asyncio.create_task(projections.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))

@@ -45,6 +45,14 @@ _DEFAULTS = HttpLimits()
     help="Seconds after which a request ends with 504.",
 )
 @click.option(
+    "--max-streams",
+    type=click.IntRange(0, 1_000),
+    default=_DEFAULTS.max_streams,
+    show_default=True,
+    help="Outputs that are streamed at a time, by GET .../outputs/O/stream. With more than 0, whoever may ask this server can "
+    "read what pipelines write.",
+)
+@click.option(
     "--niceness",
     type=click.IntRange(0, 19),
     default=NICENESS,
@@ -74,6 +82,7 @@ def serve(
     token_file: Path | None,
     max_concurrent: int,
     request_timeout_s: float,
+    max_streams: int,
     niceness: int,
     query_url: str | None,
     query_token_file: Path | None,
@@ -89,7 +98,10 @@ def serve(
     """
     give_way(niceness)
     limits = HttpLimits(
-        max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets
+        max_concurrent=max_concurrent,
+        request_timeout_s=request_timeout_s,
+        max_look_offsets=max_look_offsets,
+        max_streams=max_streams,
     )
     ask = QueryClient(query_url, query_token_file, request_timeout_s).ask if query_url else nobody_answers
     listener = listen(host, port, token_file, limits)

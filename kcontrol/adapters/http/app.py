@@ -18,6 +18,7 @@ from kcontrol.adapters.http import (
     service,
     step_lines,
     steps,
+    streams,
     submission,
 )
 from kcontrol.adapters.http.access import AccessToken
@@ -70,7 +71,18 @@ def make_api(plane: Plane) -> FastAPI:
     )
     api.state.plane = plane
     # A step's number comes after `brief` in its place of the path.
-    for part in (pipelines, submission, inputs, step_lines, steps, requests, queries, service, console_pages):
+    for part in (
+        pipelines,
+        submission,
+        inputs,
+        step_lines,
+        steps,
+        streams,
+        requests,
+        queries,
+        service,
+        console_pages,
+    ):
         api.include_router(part.router, dependencies=[Depends(only_what_is_asked_for)])
     add_handlers(api)
     return api

@@ -18,6 +18,10 @@ HEALTH = "/health/"
 """Paths under it are for probes: they need no token and are never turned away."""
 
 
+STREAM = "/stream"
+"""Paths that end with it may be answered for longer."""
+
+
 class RequestGuard:
     """An ASGI application around another."""
 
@@ -85,7 +89,8 @@ class RequestGuard:
             await send(message)
 
         try:
-            async with asyncio.timeout(limits.request_timeout_s):
+            more_s = limits.longest_stream_s if scope["path"].endswith(STREAM) else 0
+            async with asyncio.timeout(limits.request_timeout_s + more_s):
                 await self._app(scope, counted, noted)
         except TimeoutError:
             detail = f"The request was not answered within {limits.request_timeout_s:g} s."
