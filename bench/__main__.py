@@ -15,6 +15,7 @@ from bench.checkpoints import measure_checkpoints
 from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
+from bench.layout.measure import measure_layout
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
 from bench.peers import plan as peer_plan
@@ -43,6 +44,7 @@ PARTS = (
     "nodes",
     "exchange",
     "shards",
+    "layout",
     "checkpoints",
     "latency",
     "memory",
@@ -58,8 +60,8 @@ SOURCE = "records"
 TABLE_COLUMNS = 120
 
 
-def main() -> int:
-    """Exit code 0 when everything was measured."""
+def _options() -> argparse.Namespace:
+    """What is asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="small steps and few of them: to see that it works"
@@ -78,10 +80,21 @@ def main() -> int:
             f"--{name}", action="append", choices=choices, help="of part `peers`; may be given more than once"
         )
     parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
+    parser.add_argument(
+        "--state-mb",
+        type=float,
+        default=plan.STATE_MB,
+        help="of part `layout`, about how much state there is",
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit code 0 when everything was measured."""
+    options = _options()
     # Progress goes to standard error, so that --json leaves nothing but JSON on standard output.
     console = Console(stderr=True)
     measurements = (*plan.QUICK_LARGE, *plan.QUICK_SMALL) if options.quick else (*plan.LARGE, *plan.SMALL)
@@ -101,6 +114,7 @@ def main() -> int:
                 options.quick,
                 killed=options.killed or CASES,
                 nodes=options.nodes,
+                state_mb=options.state_mb,
             )
     if options.only == PEERS:
         with EmbeddedBroker(options.data_dir) as broker:
@@ -129,9 +143,9 @@ def measure(
     *,
     killed: Sequence[str] = CASES,
     nodes: int | None = None,
+    state_mb: float = plan.STATE_MB,
 ) -> None:
-    """One part by its name, on a broker of its own where it needs one. killed: of `recovery`, which cases. nodes: of the
-    clusters of `nodes`, only those with so many."""
+    """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
@@ -155,6 +169,9 @@ def measure(
             case "exchange":
                 measurements = plan.QUICK_EXCHANGING if quick else plan.EXCHANGING
                 findings.exchange = measure_exchange(servers, measurements, 1 if quick else 2, console.print)
+            case "layout":
+                changing = plan.QUICK_CHANGING if quick else plan.CHANGING
+                findings.layouts = measure_layout(servers, changing, state_mb, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING
                 findings.saving = measure_checkpoints(servers, saving, console.print)

@@ -31,7 +31,7 @@ def run_kcontrol(places: Places, measurement: Measurement) -> KcontrolRun:
     steps = checked_steps(
         places, measurement, name, running(places, name, measurement.workload, measurement.step_records)
     )
-    spent = [each for each in phases(steps) if each.step > measurement.warm_up_steps]
+    spent = [each for each in phases(steps) if each.step > measurement.kcontrol_warm_up_steps]
     measured = _counted(steps, measurement)
     return KcontrolRun(
         Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent)
@@ -46,7 +46,7 @@ def checked_steps(
     pipeline: begins to run when it is entered. Raises RuntimeError when it stands still or loses records.
     """
     create_topics(places.bootstrap_servers, name, partitions=places.partitions)
-    needed = measurement.warm_up_steps + measurement.steps
+    needed = measurement.kcontrol_warm_up_steps + measurement.steps
     try:
         with pipeline as at_work:
             steps = at_work.await_steps(lambda steps: len(steps) >= needed, f"{needed}")[:needed]
@@ -67,7 +67,7 @@ def periods_ms(
 
 
 def _counted(steps: Sequence[Boundary], measurement: Measurement) -> list[MeasuredStep]:
-    return measured_steps(steps)[measurement.warm_up_steps - 1 :]
+    return measured_steps(steps)[measurement.kcontrol_warm_up_steps - 1 :]
 
 
 def measured_steps(steps: Sequence[Boundary]) -> list[MeasuredStep]:

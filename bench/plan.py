@@ -18,18 +18,27 @@ class Places:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One workload at one step size; steps are counted after the warm-up."""
+    """One workload at one step size; steps are counted after the warm-up.
+
+    more_warm_up_steps: of kcontrol, whose small steps are shorter: both sides shall have run for about as long, since most of
+    what a JVM computes in its first minute is the compilation of what it runs.
+    """
 
     workload: str
     step_records: int
     warm_up_steps: int
     steps: int
+    more_warm_up_steps: int = 0
 
     @property
     def records(self) -> int:
         """What the source must hold: one step more than is counted, because Spark's last one only ends the
         one before."""
-        return self.step_records * (self.warm_up_steps + self.steps + 1)
+        return self.step_records * (self.kcontrol_warm_up_steps + self.steps + 1)
+
+    @property
+    def kcontrol_warm_up_steps(self) -> int:
+        return self.warm_up_steps + self.more_warm_up_steps
 
 
 LARGE = (
@@ -38,8 +47,8 @@ LARGE = (
     Measurement("aggregate", 800_000, 2, 4),
 )
 SMALL = (
-    Measurement("passthrough", 1_000, 150, 100),
-    Measurement("aggregate", 1_000, 150, 100),
+    Measurement("passthrough", 1_000, 300, 100, 900),
+    Measurement("aggregate", 1_000, 200, 100, 300),
 )
 PROFILED = tuple(Measurement(workload, 800_000, 3, 6) for workload in ("passthrough", "keyed", "aggregate"))
 """More steps than in `LARGE`, because the processor times are of all of them together."""
@@ -134,7 +143,7 @@ class Stream:
     measured_s: float
 
 
-STREAM = Stream(1_000, 30, 60)
+STREAM = Stream(1_000, 60, 60)
 QUICK_STREAM = Stream(1_000, 6, 6)
 
 
@@ -166,3 +175,18 @@ class Soak:
 
 SOAK = Soak(100_000, 2_000, 20, 100)
 QUICK_SOAK = Soak(1_000, 60, 20, 100)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A layout that is changed under a steady load, so many times there and back, with so many steps before and after each."""
+
+    records_per_s: int
+    settle_steps: int
+    rounds: int
+
+
+CHANGING = Changing(1_000, 20, 3)
+QUICK_CHANGING = Changing(200, 5, 1)
+STATE_MB = 1.0
+"""How much state there is, if nobody says."""

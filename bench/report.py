@@ -16,6 +16,8 @@ from bench.checkpoints import SavingCost
 from bench.exchange import ExchangeCost
 from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
 from bench.latency import Latency
+from bench.layout.parts import Change
+from bench.layout.report import show_layouts
 from bench.memory import MemoryUse, Peak
 from bench.nodes import ScaleRun, scaled
 from bench.peers.measure import PeerFigures
@@ -49,6 +51,7 @@ class Findings:
     planning: Sequence[PlanningGain] = ()
     exchange: Sequence[ExchangeCost] = ()
     shards: Sequence[ShardCost] = ()
+    layouts: Sequence[Change] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
     peers: Sequence[PeerFigures] = ()
@@ -85,6 +88,10 @@ def to_json(findings: Findings, large: int) -> str:
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "exchange": [asdict(each) for each in findings.exchange],
             "shards": [asdict(each) for each in findings.shards],
+            "layouts": [
+                asdict(each) | {"longest_ms": each.longest_ms, "median_ms": each.median_ms}
+                for each in findings.layouts
+            ],
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "soak": [asdict(each) for each in findings.soak],
             "peers": [asdict(each) for each in findings.peers],
@@ -122,6 +129,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     _show_planning(console, findings.planning)
     _show_exchange(console, findings.exchange)
     _show_shards(console, findings.shards)
+    show_layouts(console, findings.layouts)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
     show_peers(console, findings.peers)

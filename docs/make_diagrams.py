@@ -2,7 +2,7 @@
 
 A page holds what the table says of itself, the picture, and the rows with what triggers them.
 
-`python -m docs.make_diagrams coordinator > docs/diagrams/coordinator.md`, and the same for `node`.
+`python -m docs.make_diagrams coordinator > docs/diagrams/coordinator.md`, and the same for `node` and `region`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from kcontrol.core.coordinator import table as coordinator_table
 from kcontrol.core.coordinator.look import Duty, Guard
 from kcontrol.core.machine import Look
 from kcontrol.core.node import table as node_table
+from kcontrol.core.regions import decide as region_rules
+from kcontrol.core.regions import table as region_table
+from kcontrol.core.regions.model import RegionState
 
 _FROM_NEARLY_EVERYWHERE = 8
 """A cause that leads to one state from so many others is drawn once, from 'any state'."""
@@ -71,6 +74,18 @@ MACHINES = {
         events.EngineFailed,
         dict.fromkeys(node_table.CANCELLED, "`CancelAttempt` if it is interrupted"),
     ),
+    "region": Machine(
+        "A region",
+        region_table.__doc__ or "",
+        RegionState.STARTED,
+        RegionState,
+        region_table.REGION_ROWS,
+        region_table.REGION_TABLE,
+        {},
+        {},
+        type(None),
+        region_rules.REMARKS,
+    ),
 }
 
 
@@ -109,7 +124,7 @@ def _id(name: str) -> str:
 
 
 def document(which: str) -> str:
-    """The page of docs/diagrams for 'coordinator' or 'node'."""
+    """The page of docs/diagrams for 'coordinator', 'node' or 'region'."""
     one = MACHINES[which]
     made = (
         f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"

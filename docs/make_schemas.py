@@ -24,6 +24,9 @@ CRC-64-AVRO fingerprint of its schema (8 bytes, little endian), and the body. Be
 puts it there as JSON under the key `schema/FINGERPRINT` (hexadecimal, in the order of those 8 bytes), so that any reader,
 older or newer, can resolve what it finds with no registry. Keys are UTF-8 text; a key without a value is a tombstone.
 
+The topics of the cluster of agents (`PREFIX.cluster`, its beats and its snapshots) hold such values too, and no schemas: a
+version is written only where everybody has it ([decision 111](decisions/111-entries-are-avro.md)).
+
 `kcontrol log` and `kcontrol steps --json` print the same fields as JSON.
 
 Every version that was released is kept in `schemas/history/RECORD/vN.avsc` and must be able to read what every other version of

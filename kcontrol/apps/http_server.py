@@ -18,8 +18,10 @@ from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
+from kcontrol.adapters.metrics.agents import ClusterMetrics
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
+from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
@@ -35,16 +37,19 @@ async def serve_interface(
     registry: CollectorRegistry,
     checks: Sequence[Check] = (),
     ask: Ask = nobody_answers,
+    agents: Agents | None = None,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask: whoever answers questions about tables.
+    ask: whoever answers questions about tables. agents: None: there are none.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
     projections = Projections(source, clock, metrics.on_step)
     metrics.watch(projections)
+    agents = agents or KnownAgents()
+    ClusterMetrics(registry, agents.seen)
     limits = listener.options.limits
     plane = Plane(
         settings,
@@ -58,20 +63,23 @@ async def serve_interface(
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
         streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
+        agents=agents.seen,
     )
     following = asyncio.create_task(projections.run())
+    looking = asyncio.create_task(agents.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
+    tasks = (following, looking, serving)
     try:
         # Following never ends by itself: if it does, that is a bug, and the server must not go on with old
         # news.
-        await asyncio.wait((following, serving), return_when=asyncio.FIRST_COMPLETED)
-        for task in (following, serving):
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
             if task.done():
                 task.result()
     finally:
-        for task in (following, serving):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(following, serving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def serve_metrics(

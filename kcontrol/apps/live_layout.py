@@ -7,7 +7,7 @@ time: what it has asked for goes on until it is made, given up, or withdrawn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -20,11 +20,17 @@ from kcontrol.core.step.layout_change import changed, refused_live
 from kcontrol.errors import ConfigurationError, KcontrolError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import holder
 from kcontrol.views.life import life_of
+from kcontrol.views.upgrades import OVER
 
 LOOK_EVERY_S = 0.2
 ANSWER_S = 15.0
 """Beyond the request's own timeout: for a coordinator to say what became of it."""
+
+
+class NumberTakenError(NotNowError):
+    """A node that was to be replaced has died, and who waited for its place has taken its number, as anybody may."""
 
 
 async def is_at_work(cluster: ClusterSettings, pipeline: str) -> bool:
@@ -46,7 +52,7 @@ async def plan_live(
     own: Path,
     replaced: tuple[int, ...] = (),
 ) -> LayoutPlan:
-    """What another number of nodes, or leaving out the one with the highest, would move now.
+    """What another number of nodes, or leaving out one, would move now.
 
     replaced: nodes that are to be other processes instead, with all that they have. own: where nodes of this machine have
     their own checkpoints. Raises NotNowError, ConfigurationError: it can't be done, or not while the pipeline runs.
@@ -60,16 +66,11 @@ async def plan_live(
                 f"pipeline {pipeline!r} goes on by a layout that was changed just now: ask again when it makes steps. "
                 "Nothing was changed"
             )
-        if without is not None and without != spec.nodes - 1:
-            raise ConfigurationError(
-                f"pipeline {pipeline!r} runs, and of its nodes only the last one, {spec.nodes - 1}, can be left out meanwhile, "
-                f"because no process gets another number: stop it (kcontrol stop {pipeline}) to leave out node {without}"
-            )
-        wanted = spec.nodes if replaced else spec.nodes - 1 if nodes is None else nodes
-        refused = refused_live(spec, wanted, steps.step, replaced)
+        wanted, without, replaced = _wanted(spec.nodes, nodes, without, replaced)
+        refused = refused_live(spec, wanted, steps.step, replaced, without)
         if refused:
             raise ConfigurationError(refused)
-        change = changed(spec, wanted)
+        change = changed(spec, wanted, without)
         saved = steps.checkpoints[-1] if spec.stateful and steps.checkpoints else None
         if saved is not None and wanted == 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
@@ -82,6 +83,17 @@ async def plan_live(
         return LayoutPlan(
             *(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives), replaced=replaced
         )
+
+
+def _wanted(
+    now: int, nodes: int | None, without: int | None, replaced: tuple[int, ...]
+) -> tuple[int, int | None, tuple[int, ...]]:
+    """How many nodes there are to be, the one whose number another process takes, and all that other processes are to be."""
+    if without is None:
+        return (now if replaced or nodes is None else nodes), None, replaced
+    if without == now - 1:
+        return now - 1, None, ()
+    return now - 1, without, (without,)
 
 
 def _next_number(logs: PipelineLogs) -> int:
@@ -97,8 +109,10 @@ async def change_live(
     timeout_ms: for all who are to be nodes to be ready. told: how far it is, whenever there is news. Raises NotNowError: it
     was refused, given up, or another request took its place; RetriableError: nobody has answered.
     """
+    renumbered = plan.change.renumbered
     request = LayoutRequest(
-        plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms, plan.replaced
+        *(plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms, plan.replaced),
+        without=-1 if renumbered is None else renumbered[1],
     )
     status = await _asked(cluster, request, told)
     if status.phase is LayoutPhase.DONE:
@@ -111,37 +125,81 @@ async def withdraw(cluster: ClusterSettings, pipeline: str) -> None:
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
         number = _next_number(logs)
-    status = await _asked(cluster, LayoutRequest(pipeline, uuid4().hex, number, 0, 0), lambda _: None)
+    request = LayoutRequest(pipeline, uuid4().hex, number, 0, 0)
+    status = await _asked(cluster, request, lambda _: None)
     if "withdrawn" not in status.text:
         raise KcontrolError(f"pipeline {pipeline!r}: {status.text}")
+
+
+def withdrawal(request: LayoutRequest) -> LayoutRequest:
+    """What takes the place of a request, and asks for nothing."""
+    return LayoutRequest(request.pipeline, uuid4().hex, request.number, 0, 0)
 
 
 async def _asked(
     cluster: ClusterSettings, request: LayoutRequest, told: Callable[[LayoutStatus], None]
 ) -> LayoutStatus:
     """What became of it."""
-    said: LayoutStatus | None = None
     async with pipeline_logs(cluster, request.pipeline) as logs:
         await logs.control.append([request])
-        try:
-            async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
-                while True:
-                    await logs.read_control()
-                    newest, status = logs.view.layout_request(), logs.view.status()
-                    now = None if status is None else status.layout
-                    if now is not None and now.request_id == request.request_id:
-                        if now != said:
-                            told(now)
-                        said = now
-                        if now.phase in (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP):
-                            return now
-                    elif newest is not None and newest.request_id != request.request_id:
-                        raise NotNowError(
-                            f"pipeline {request.pipeline!r}: another layout was asked for since, which took this one's place"
-                        )
-                    await asyncio.sleep(LOOK_EVERY_S)
-        except TimeoutError:
-            raise RetriableError(
-                f"pipeline {request.pipeline!r}: the request for another layout is recorded, and no coordinator has said what "
-                "became of it; look at kcontrol status"
-            ) from None
+        return await followed(logs, request, told)
+
+
+async def _nothing_more(_: PipelineLogs) -> None:
+    """Of somebody who only looks on."""
+
+
+async def followed(
+    logs: PipelineLogs,
+    request: LayoutRequest,
+    told: Callable[[LayoutStatus], None],
+    meanwhile: Callable[[PipelineLogs], Awaitable[None]] = _nothing_more,
+) -> LayoutStatus:
+    """What became of a request that is in the log. meanwhile: called whenever the control log was read on.
+
+    Raises NotNowError: another request took its place; NumberTakenError: there is nothing to be changed any more, and it is
+    withdrawn; RetriableError: nobody has answered; and what `meanwhile` raises.
+    """
+    said: LayoutStatus | None = None
+    try:
+        async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
+            while True:
+                await logs.read_control()
+                newest, status = logs.view.layout_request(), logs.view.status()
+                now = None if status is None else status.layout
+                if now is not None and now.request_id == request.request_id:
+                    if now != said:
+                        told(now)
+                    said = now
+                    if now.phase in OVER:
+                        return now
+                elif newest is not None and newest.request_id != request.request_id:
+                    raise NotNowError(
+                        f"pipeline {request.pipeline!r}: another layout was asked for since, which took this one's place"
+                    )
+                await _refuse_taken(logs, request)
+                await meanwhile(logs)
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        raise RetriableError(
+            f"pipeline {request.pipeline!r}: the request for another layout is recorded, and no coordinator has said what "
+            "became of it; look at kcontrol status"
+        ) from None
+
+
+async def _refuse_taken(logs: PipelineLogs, request: LayoutRequest) -> None:
+    """Raise NumberTakenError if the process that waits to be a node has become it without a change."""
+    for node in request.replaced:
+        join, ready = holder(logs, node), logs.view.layout_ready(node)
+        if join is None or ready is None or ready.request_id != request.request_id:
+            continue
+        if (join.host, join.process_id) != (ready.host, ready.process_id):
+            continue
+        await logs.read_steps_on()  # The record lies before the join that follows from it.
+        made = logs.committed.assignment
+        if made is None or made.request_id != request.request_id:
+            await logs.control.append([withdrawal(request)])
+            raise NumberTakenError(
+                f"pipeline {request.pipeline!r}: the process that was node {node} is gone, and process {join.process_id} on "
+                f"{join.host}, which waited for its place, has its number: the layout is as it was"
+            )

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -27,24 +28,17 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
-from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.adapters.spark.state.ahead import ahead_home
+from kcontrol.apps.passing_on import PassedOn, nothing_to_close
+from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
-from kcontrol.apps.relaying import (
-    NodeSeat,
-    Preparation,
-    Rebind,
-    WouldBe,
-    nodes_in_force,
-    prepare_beside,
-    submit_prepared,
-    until_placed,
-)
+from kcontrol.apps.relaying import Preparation, Rebind, WouldBe, prepare_beside
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec, StepBoundary
+from kcontrol.core.model import AgentPlacement, Checkpoint, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
@@ -71,7 +65,7 @@ class NodeOptions:
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are
     looked at for added partitions.
-    observer: looks on at it. listens, health: see NodeSession.
+    observer: looks on at it. listens, health, placement: see NodeSession.
     """
 
     node: int
@@ -82,6 +76,7 @@ class NodeOptions:
     observer: NodeObserver = NOBODY
     listens: str = ""
     health: Health | None = None
+    placement: AgentPlacement | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -106,6 +101,8 @@ class NodeService:
         self._book = SchemaBook(settings, pipeline.name)
         self.host.schemas = self._book
         self.presence = Presence(options.work_dir, pipeline.name, options.node)
+        self._passed: PassedOn | None = None
+        """To the next incarnation."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -153,8 +150,8 @@ class NodeService:
 
         say: told what it waits for, for people. Raises what `until_placed` and `bind` raise, and SparkLostError.
         """
-        who = await self._would_be(rebind, warms=True)
-        who = replace(who, instead=instead, gone=self.presence.gone)
+        who = self._would_be(rebind, await asyncio.to_thread(self._log_id), is_new=True)
+        who = replace(who, instead=instead, gone=self.presence.gone, beside=self.presence.beside)
         preparation, jvm = Preparation(who), self._jvm_life()
         waiting = asyncio.create_task(until_placed(who, preparation, say))
         try:
@@ -162,7 +159,7 @@ class NodeService:
                 await asyncio.wait([waiting], timeout=JVM_LOOK_EVERY_S)
                 if wrong := jvm.wrong():
                     raise _lost(jvm, wrong)
-            place = waiting.result()
+            place, self._passed = waiting.result()
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
@@ -170,35 +167,61 @@ class NodeService:
             jvm.close()
         return await self._placed(place, who.rebind)
 
+    def _bound(self, pipeline: Pipeline) -> BoundQueries:
+        return bind(pipeline, self._spark, self.host.channel.address)
+
     async def _placed(self, place: NodeSeat, rebind: Rebind) -> tuple[BoundQueries, PipelineSpec | None]:
         prepared = place.prepared
-        if prepared is not None and prepared.pipeline.nodes == place.nodes:
+        if prepared is not None and prepared.pipeline.nodes == place.nodes and self._passed is not None:
             self._pipeline = prepared.pipeline
-            return prepared.bound, await submit_prepared(self._settings, prepared)
+            return prepared.bound, await submit_prepared(self._passed, prepared)
         self._pipeline = self._pipeline.with_nodes(place.nodes)
         return await asyncio.to_thread(rebind, self._pipeline), None
 
-    async def _would_be(self, rebind: Rebind | None, *, warms: bool = False) -> WouldBe:
-        def bound(pipeline: Pipeline) -> BoundQueries:
-            return bind(pipeline, self._spark, self.host.channel.address)
+    async def _rehearse(
+        self,
+        pipeline: Pipeline,
+        node: int,
+        spec: PipelineSpec,
+        checkpoint: Checkpoint,
+        last: StepBoundary,
+        own: Path,
+        ahead: Path,
+    ) -> None:
+        """As `open_once`, beside queries that run: with settings, names and a side channel of its own."""
+        spark = self._spark.newSession()
+        host = ChannelEndpoint(spark, self._settings)
+        host.schemas = self._book
+        try:
+            queries = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
+            await open_once(spark, queries, host, node, spec, checkpoint, last, own, ahead)
+        finally:
+            host.close()
+
+    def _would_be(self, rebind: Rebind | None, log_id: str, *, is_new: bool = False) -> WouldBe:
+        before = self._pipeline.nodes
 
         async def warm(
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
         ) -> None:
-            where = options.node, spec, checkpoint, last, options.checkpoints
-            await open_once(self._spark, queries, self.host, *where)
+            ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
+            where = options.node, spec, checkpoint, last, options.checkpoints, ahead
+            if is_new:
+                await open_once(self._spark, queries, self.host, *where)
+            elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):
+                # One node has other queries than several. Those that run go on meanwhile, so these are bound apart.
+                await self._rehearse(self._pipeline.with_nodes(spec.nodes), *where)
 
         options = self._options
-        log_id = await asyncio.to_thread(self._log_id)
         return WouldBe(
             settings=self._settings,
             pipeline=self._pipeline,
             node=options.node,
             root=options.work_dir / log_id,
             own=options.checkpoints,
-            rebind=rebind or bound,
+            rebind=rebind or self._bound,
             output_partitions=options.output_partitions,
-            warm=warm if warms else None,
+            warm=warm,
         )
 
     async def run(
@@ -216,14 +239,19 @@ class NodeService:
         what `submit`, `SchemaBook.prepare` and `NodeSession.run` raise.
         """
         async with self.presence.shown():
-            while True:
-                ended, place = await self._one_life(bound, joined, taken, rebind)
-                if not ended.relaid or place is None:
-                    return ended
-                if self._options.node >= place.nodes or self._options.node in place.replaced:
-                    return replace(ended, reason=f"{ended.reason}, and node {self._options.node} is left out")
-                who = await self._would_be(rebind)
-                bound, taken = await self._placed(place, who.rebind)
+            try:
+                while True:
+                    ended, place = await self._one_life(bound, joined, taken, rebind)
+                    if not ended.relaid or place is None:
+                        return ended
+                    if self._options.node >= place.nodes or self._options.node in place.replaced:
+                        return replace(
+                            ended, reason=f"{ended.reason}, and node {self._options.node} is left out"
+                        )
+                    bound, taken = await self._placed(place, rebind or self._bound)
+            finally:
+                if self._passed is not None:
+                    await self._passed.close()
 
     async def _one_life(
         self,
@@ -248,16 +276,44 @@ class NodeService:
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)
         joined(spec)
-        who, asked = await self._would_be(rebind), asyncio.Event()
+        passed, self._passed = self._passed, None
+        # The definition that was taken belongs to the log of the change by which it goes on.
+        log_id = await asyncio.to_thread(self._log_id) if passed is None or taken is None else passed.log_id
+        who, asked = self._would_be(rebind, log_id), asyncio.Event()
         preparation = Preparation(who)
-        log_id = await asyncio.to_thread(self._log_id)
-        control = await KafkaControlLog.open(self._settings, self._pipeline.name)
-        steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        ports = NodePorts(
-            SystemClock(), control, steps, self._engines(bound, log_id, spec.fingerprint), self._watch
+        control = (
+            await KafkaControlLog.open(self._settings, self._pipeline.name)
+            if passed is None
+            else passed.control
         )
+        steps = KafkaStepsLog(self._settings, self._pipeline.name)
+        opens_after = nothing_to_close if passed is None else passed.closed
+        engines = self._engines(bound, log_id, spec.fingerprint, opens_after)
+        ports = NodePorts(SystemClock(), control, steps, engines, self._watch)
+        session = self._session(bound, ports, asked, passed)
+        beside = asyncio.create_task(prepare_beside(who, asked, preparation))
+        try:
+            ended = await self._while_spark_lives(session)
+            if not ended.relaid:
+                return ended, None
+            view, read = session.read
+            self._passed = PassedOn(control, view, log_id, partial(self._closed, session))
+            return ended, seat(view, read, preparation)
+        finally:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+            await asyncio.gather(steps.close(), preparation.close())
+            if passed is not None:
+                await passed.closed()
+            if self._passed is None:
+                await session.closed()
+                await control.close()
+
+    def _session(
+        self, bound: BoundQueries, ports: NodePorts, asked: asyncio.Event, passed: PassedOn | None
+    ) -> NodeSession:
         options = self._options
-        session = NodeSession(
+        return NodeSession(
             self._pipeline.name,
             options.node,
             ports,
@@ -268,23 +324,17 @@ class NodeService:
             planning=bound.planning,
             health=options.health,
             layout_asked=asked.set,
+            heard=None if passed is None else passed.view,
+            placement=options.placement,
         )
-        beside = asyncio.create_task(prepare_beside(who, asked, preparation))
-        try:
-            ended = await self._while_spark_lives(session)
-            return ended, await self._place(preparation) if ended.relaid else None
-        finally:
-            beside.cancel()
-            await asyncio.gather(beside, return_exceptions=True)
-            await asyncio.gather(control.close(), steps.close(), preparation.close())
 
-    async def _place(self, preparation: Preparation) -> NodeSeat:
-        async with pipeline_logs(self._settings, self._pipeline.name) as logs:
-            await logs.read()
-            made, ready = logs.committed.assignment, preparation.prepared
-            fits = made is not None and ready is not None and ready.request_id == made.request_id
-            replaced = () if made is None else made.replaced
-            return NodeSeat(nodes_in_force(logs.view, logs.committed), ready if fits else None, replaced)
+    async def _closed(self, session: NodeSession) -> None:
+        """An engine that does not close is of no use to any incarnation."""
+        await session.closed()
+        if session.hung:
+            jvm = self._jvm_life()
+            jvm.kill()
+            jvm.close()
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that
@@ -322,7 +372,9 @@ class NodeService:
         topic = self._settings.names().steps_topic(self._pipeline.name)
         return TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
 
-    def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
+    def _engines(
+        self, bound: BoundQueries, log_id: str, fingerprint: str, opens_after: Callable[[], Awaitable[None]]
+    ) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
         sent = {each.name: each.compression for each in bound.exchanges}
         options = self._options
@@ -339,9 +391,11 @@ class NodeService:
                     f"{spec.nodes}, was submitted while this node started with {fingerprint}; see which is "
                     "right and start again"
                 )
-            return SparkEngine(
+            engine = SparkEngine(
                 self._spark, bound, self.host, place, spec, incarnation, on_failure, {**compression, **sent}
             )
+            engine.opens_after = opens_after
+            return engine
 
         return make
 

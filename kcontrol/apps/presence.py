@@ -51,6 +51,10 @@ class Presence:
         process_id, held = holder_of(self._path)
         return (not held and process_id == str(join.process_id)) or join.process_id == os.getpid()
 
+    def beside(self, join: NodeJoin) -> bool:
+        """Whether the process that wrote this holds the lock: it lives, and works in this directory of this host."""
+        return join.host == socket.gethostname() and holder_of(self._path) == (str(join.process_id), True)
+
     async def _take(self) -> None:
         while self._file is None:
             await asyncio.sleep(TRY_EVERY_S)

@@ -15,7 +15,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,7 +25,7 @@ from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.submit import resolve
-from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
@@ -37,12 +36,12 @@ from kcontrol.core.model import (
     NodeJoin,
     PipelineSpec,
     StepBoundary,
+    UpgradeWay,
 )
 from kcontrol.core.step.assignment import owners_of
-from kcontrol.core.step.layout_change import changed, refused_live
+from kcontrol.core.step.layout_change import changed, left_out, refused_live
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
-from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
 
@@ -50,8 +49,6 @@ _log = logging.getLogger("kcontrol.node")
 
 LOOK_EVERY_S = 0.5
 """How often the logs are read while nothing is asked for."""
-SOON_S = 0.05
-"""The same once all is ready: what is read next is the change."""
 BEAT_S = 1.0
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
@@ -76,8 +73,9 @@ class Prepared:
 class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
-    that wrote this has certainly ended. warm: opens the queries from a checkpoint that was copied, and runs the input of the
-    last step, so that their code is warm; None: they run already."""
+    that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
+    queries from a checkpoint that was copied, and runs the input of the last step, so that their code is warm; None: nothing
+    has to be."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -88,6 +86,7 @@ class WouldBe:
     output_partitions: int | None = None
     instead: bool = False
     gone: Callable[[NodeJoin], bool] = lambda _: False
+    beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
 
 
@@ -107,10 +106,10 @@ def _number(steps: StepsView) -> int:
 
 def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> Assignment:
     """The layout as the coordinator would record it now. Raises ConfigurationError: it would refuse."""
-    refused = refused_live(spec, request.nodes, steps.step, request.replaced)
+    refused = refused_live(spec, request.nodes, steps.step, request.replaced, left_out(request))
     if refused:
         raise ConfigurationError(refused)
-    change = changed(spec, request.nodes)
+    change = changed(spec, request.nodes, left_out(request))
     return Assignment(
         *(
             spec.pipeline,
@@ -171,7 +170,8 @@ class Preparation:
         if request.request_id != self._request_id:
             self._forget()
             self._request_id = request.request_id
-            self._work = asyncio.create_task(self._prepare(spec, logs.committed, request))
+            before = holder(logs, self._who.node)
+            self._work = asyncio.create_task(self._prepare(spec, logs.committed, request, before))
         elif self._work is None or self._work.done():
             self._finish_work()
             self._copy_newest(logs)
@@ -209,8 +209,12 @@ class Preparation:
             _log.warning("node %d can't go on by the new layout: %s", self._who.node, error)
             self._error = str(error)
 
-    async def _prepare(self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> None:
+    async def _prepare(
+        self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest, before: NodeJoin | None
+    ) -> None:
         who = self._who
+        if who.instead and request.way == UpgradeWay.IN_PLACE:
+            _refuse_elsewhere(who, before)
         layout = would_be(spec, steps, request)
         prepared = self.prepared
         if prepared is None or prepared.pipeline.nodes != request.nodes:
@@ -246,8 +250,8 @@ class Preparation:
         if first and who.warm is not None and prepared is not None and last is not None:
             try:
                 await who.warm(prepared.bound, prepared.spec, checkpoint, last)
-            except KcontrolError as error:
-                _log.warning("node %d is not warm: %s", who.node, error)
+            except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder
+                _log.warning("node %d is not warm: %s", who.node, error or type(error).__name__)
         self._is_warm = True
 
     async def _say(self, request: LayoutRequest) -> None:
@@ -272,8 +276,19 @@ class Preparation:
             total_bytes=-1 if copy is None else copy.total_bytes,
             error=self._error,
             beat=self._beat,
+            linked_bytes=0 if copy is None else copy.linked_bytes,
         )
         await self._log.append([ready])
+
+
+def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:
+    """Raise ConfigurationError unless the process that is the node now is here, where its state can be linked."""
+    if before is None or not who.beside(before):
+        is_it = "nobody" if before is None else f"process {before.process_id} on {before.host}"
+        raise ConfigurationError(
+            f"the upgrade is in place, and {is_it} is node {who.node}, which does not work below {who.root.parent} of this "
+            "host: start this process on its host, with the same --work-dir, or upgrade with --way replace"
+        )
 
 
 async def prepare_beside(who: WouldBe, asked: asyncio.Event, preparation: Preparation) -> None:
@@ -300,91 +315,3 @@ async def _while_asked(logs: PipelineLogs, preparation: Preparation) -> None:
         if not await preparation.look(logs):
             return
         await asyncio.sleep(LOOK_EVERY_S)
-
-
-@dataclass(frozen=True)
-class NodeSeat:
-    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for. replaced:
-    nodes that are other processes by it than before."""
-
-    nodes: int
-    prepared: Prepared | None
-    replaced: tuple[int, ...] = ()
-
-
-async def until_placed(
-    who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
-) -> NodeSeat:
-    """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
-
-    say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
-    """
-    said = ""
-    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
-        while True:
-            await until_deadline(lambda: _read(logs), "waiting for a place", _log, deadline_ms)
-            nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
-            if nodes > who.node and (not who.instead or _is_instead(who, logs, preparation)):
-                ready = preparation.prepared
-                fits = made is not None and ready is not None and ready.request_id == made.request_id
-                return NodeSeat(nodes, ready if fits else None)
-            asked = await preparation.look(logs)
-            text = (
-                "makes ready to be a node"
-                if asked
-                else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
-            )
-            if text != said:
-                said = text
-                say(text)
-            await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
-
-
-def _is_instead(who: WouldBe, logs: PipelineLogs, preparation: Preparation) -> bool:
-    """Whether the newest change made this process the node; or it was before, and has died, and began again."""
-    made, ready = logs.committed.assignment, preparation.prepared
-    if made is None or who.node not in made.replaced:
-        return False
-    last = holder(logs, who.node)
-    return (ready is not None and ready.request_id == made.request_id) or (
-        last is not None and who.gone(last)
-    )
-
-
-async def _read(logs: PipelineLogs) -> None:
-    if await logs.is_there():
-        await logs.read_steps_on()
-
-
-def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
-    """How many nodes the pipeline has; 0: there is none."""
-    spec, made = view.spec(), steps.assignment
-    if spec is None:
-        return 0
-    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
-
-
-async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
-    """How many nodes a pipeline has whose layout was changed while it ran; 0: it was not, or there is no such pipeline.
-
-    Whoever starts one of its nodes goes by that, whatever his file says.
-    """
-    async with pipeline_logs(settings, pipeline) as logs:
-        if not await logs.is_there():
-            return 0
-        await logs.read_steps_on()
-        made = logs.committed.assignment
-        return made.nodes if made is not None and made.live else 0
-
-
-async def submit_prepared(settings: ClusterSettings, prepared: Prepared) -> PipelineSpec:
-    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards."""
-    log = await KafkaControlLog.open(settings, prepared.pipeline.name)
-    try:
-        spec = reduce(evolve, await log.read_to_end(), PipelineView.empty(prepared.pipeline.name)).spec()
-        if spec is not None and spec.assignment == prepared.spec.assignment:
-            return spec
-        await log.append([prepared.spec])
-        return prepared.spec
-    finally:
-        await log.close()

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.presence import Presence
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelineSpec
@@ -72,7 +73,6 @@ class Standby:
         self._node, self._nodes = node, nodes
         self._presence = presence
         self._ports = ports
-        self._heard_since: float | None = None
         self._compared: PipelineSpec | None = None
         self._fits = self._fitted = False
         self._warm = False
@@ -86,21 +86,15 @@ class Standby:
         and what the ports raise.
         """
         async with pipeline_logs(self._cluster, self._pipeline) as logs:
+            hearing = HeardLogs(logs)
             while True:
-                await until_deadline(lambda: self._read(logs), "standing by", _log, deadline_ms)
-                released = await self._look(logs)
+                await until_deadline(hearing.read, "standing by", _log, deadline_ms)
+                released = await self._look(logs, hearing)
                 if released is not None:
                     return released
                 await self._pause()
 
-    async def _read(self, logs: PipelineLogs) -> None:
-        """Raises RetriableError; then nobody can be heard, and who is silent was only not heard."""
-        heard_since, self._heard_since = self._heard_since, None
-        if await logs.is_there():
-            await logs.read_steps_on()
-        self._heard_since = time.monotonic() if heard_since is None else heard_since
-
-    async def _look(self, logs: PipelineLogs) -> WaitOver | None:
+    async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:
         spec, desired = logs.view.spec(), logs.view.desired()
         if spec is None:
             self._say(f"stands by: pipeline {self._pipeline} has not been submitted yet")
@@ -124,8 +118,8 @@ class Standby:
             self._warm = True
             await self._ports.warm_up(step)
             return None  # That has taken a while: what was read is old.
-        now_ms, heard_s = SystemClock().now_ms(), time.monotonic() - (self._heard_since or time.monotonic())
-        reason = why_free(logs, self._node, now_ms, round(heard_s * 1000), self._presence.gone)
+        now_ms = SystemClock().now_ms()
+        reason = why_free(logs, self._node, now_ms, hearing.heard_ms, self._presence.gone)
         if reason:
             return WaitOver(reason, spec=spec)
         self._say(f"stands by for {_name(holder(logs, self._node))}")

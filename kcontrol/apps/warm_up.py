@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,38 +75,53 @@ async def open_once(
     checkpoint: Checkpoint,
     last: StepBoundary,
     checkpoints: Path,
+    ahead: Path,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
-    afterwards, so that Spark does both faster the next time; nothing, if it is of more than `MAX_BYTES` or `MAX_RECORDS`.
+    afterwards, so that Spark does both faster the next time. Of more than `MAX_BYTES` nothing is opened, and the step is run
+    without state; of more than `MAX_RECORDS` it is not run.
 
     spec: by which it is to be a node; no step by that was made yet, so nothing is compared. checkpoints: where nodes of this
-    machine have their own. Raises StepFailedError, CheckpointError.
+    machine have their own. ahead: where state of the checkpoint was copied to, which is linked from there. Raises
+    StepFailedError, CheckpointError.
     """
-    too_large = sum(part.size_bytes for part in checkpoint.parts) > MAX_BYTES
-    if too_large or sum(piece.records for piece in last.inputs) > MAX_RECORDS:
+    if sum(piece.records for piece in last.inputs) > MAX_RECORDS:
         return
+    whole = sum(part.size_bytes for part in checkpoint.parts) <= MAX_BYTES
+    begin = checkpoint.step if whole else 0
     division = [
         InputRange(each.input, each.topic, each.topic_id, each.partition, each.from_, each.to)
         for each in last.inputs
     ]
     step = replace(
         last,
-        step=checkpoint.step + 1,
+        step=begin + 1,
         fingerprint=spec.fingerprint,
         nodes=spec.nodes,
         layout=layout_of(spec, division),
         exchanges=(),
     )
-    with tempfile.TemporaryDirectory(prefix="kcontrol-warm-") as scratch:
-        place = NodePlace(node, Path(scratch), checkpoints=checkpoints, environment=environment_of(spark))
+    with _beside(ahead, spec.pipeline, node) as scratch:
+        place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
         engine = scratch_engine(spark, bound, host, place, spec)
         try:
-            await engine.open(checkpoint.step, False, checkpoint)
+            await engine.open(begin, not whole, checkpoint if whole else None)
             await engine.run_step(work_of(step, spec, node), step)
             await engine.finish_step(step.step, step.watermarks)
         finally:
             await engine.close()
             engine.shut_down()
+
+
+@contextmanager
+def _beside(ahead: Path, pipeline: str, node: int) -> Iterator[Path]:
+    """A root for the node's directory on the disk of what was copied, where that is found."""
+    ahead.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".warm-", dir=ahead) as scratch:
+        home = Path(scratch, pipeline, f"node-{node}")
+        home.mkdir(parents=True)
+        (home / ahead.name).symlink_to(ahead)
+        yield Path(scratch)
 
 
 def _too_much(recorded: RecordedSteps, node: int) -> str:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from kcontrol.apps.agent.looking import ClusterView, LoggedEntry, Wish
-from kcontrol.apps.agent.nodes import FILE, check_agent_name, check_file
+from kcontrol.apps.agent.looking import ClusterView, Wish
+from kcontrol.apps.agent.nodes import check_agent_name, check_file
+from kcontrol.apps.agent.placing import place as place_job
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.cluster.entries import Drain, KillJob, SubmitJob
-from kcontrol.core.cluster.explain import explain
-from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
+from kcontrol.core.cluster.entries import Drain, KillJob
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import (
+    AgentFacts,
+    ClusterSeen,
+    JobFacts,
+    LoggedEntry,
+    agents_of,
+    entry_of,
+    jobs_of,
+)
 from kcontrol.wire.names import check_pipeline_name
 
 WHAT = ("status", "agents", "jobs", "log")
-TASK = "nodes"
 
 Facts = dict[str, Any]
 
@@ -45,9 +51,12 @@ def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> No
     async def look(view: ClusterView) -> list[tuple[str, Facts]]:
         value = await view.look()
         if what == "log":
-            return [_entry(one) for one in view.entries[-last:]]
-        found = [] if what == "jobs" else list(_agents(value, await view.newest_beats()))
-        return found + ([] if what == "agents" else list(_jobs(value)))
+            return [_entry(one) for one in list(view.entries)[-last:]]
+        seen = ClusterSeen(value, await view.newest_beats())
+        agents = [] if what == "jobs" else agents_of(seen)
+        jobs = [] if what == "agents" else jobs_of(value)
+        shown: list[AgentFacts | JobFacts] = [*agents, *jobs]
+        return [(one.text, one.model_dump(mode="json")) for one in shown]
 
     lines = asyncio.run(_with_view(cluster, look))
     for text, facts in lines:
@@ -73,13 +82,8 @@ def place(file: str, job: str, nodes: int, tags: str, cluster: ClusterSettings, 
     """
     check_pipeline_name(job)
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
-    package = FILE + check_file(file)
-    task = TaskSpec(TASK, nodes, nodes, found)
-
-    def wish(value: Replica, request: str) -> SubmitJob:
-        return SubmitJob(job, request, value.offset, package, (task,))
-
-    _ask(cluster, wish, as_json)
+    check_file(file)
+    _show(asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, file, found))), as_json)
 
 
 @click.command()
@@ -115,7 +119,11 @@ def _ask(cluster: ClusterSettings, wish: Wish, as_json: bool) -> None:
     async def ask(view: ClusterView) -> LoggedEntry:
         return await view.ask(wish)
 
-    text, facts = _entry(asyncio.run(_with_view(cluster, ask)))
+    _show(asyncio.run(_with_view(cluster, ask)), as_json)
+
+
+def _show(made: LoggedEntry, as_json: bool) -> None:
+    text, facts = _entry(made)
     click.echo(json.dumps(facts) if as_json else text)
 
 
@@ -130,61 +138,4 @@ async def _with_view(cluster: ClusterSettings, work: Callable[[ClusterView], Any
 def _entry(one: LoggedEntry) -> tuple[str, Facts]:
     at = datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="seconds")
     what = f"rejected: {one.rejection}" if one.rejection else "; ".join(one.changes) or "nothing changed"
-    facts = {"offset": one.offset, "at_ms": one.at_ms, "kind": one.kind}
-    return f"{one.offset:6} {at} {one.kind}: {what}", facts | {
-        "rejected": one.rejection,
-        "changes": list(one.changes),
-    }
-
-
-def _agents(value: Replica, beats: Sequence[Beat]) -> Iterator[tuple[str, Facts]]:
-    applied = {(beat.agent, beat.incarnation): beat.applied for beat in beats}
-    placed = value.places().values()
-    for agent in sorted(value.agents.values(), key=lambda one: one.name):
-        used = sum(place.agent == agent.name for place in placed)
-        read = applied.get((agent.name, agent.incarnation))
-        facts: Facts = {
-            "agent": agent.name,
-            "stage": str(value.stage(agent.name)),
-            "slots": agent.slots,
-            "used": used,
-            "tags": list(agent.tags),
-            "draining": agent.draining,
-            "coordinator": any(place.agent == agent.name for place in value.coordinators),
-            "watches": value.pairs.get(agent.name),
-            "behind": None if read is None else max(0, value.offset - read),
-        }
-        words = [f"agent {agent.name}: {facts['stage']}, {used} of {agent.slots} slots"]
-        words += [f"tags {', '.join(agent.tags)}"] if agent.tags else []
-        words += ["coordinator"] if facts["coordinator"] else []
-        words += ["draining"] if agent.draining else []
-        words += [f"watches {facts['watches']}"] if facts["watches"] else []
-        yield ", ".join(words), facts
-
-
-def _jobs(value: Replica) -> Iterator[tuple[str, Facts]]:
-    for job in sorted(value.jobs.values(), key=lambda one: one.id):
-        why = explain(value, job)
-        places = {
-            f"{task}/{index}": None if place is None else place.agent
-            for task, all_ in value.allocations.get(job.name, {}).items()
-            for index, place in enumerate(all_)
-        }
-        facts: Facts = {
-            "job": job.name,
-            "state": str(job.state),
-            "package": job.package,
-            "revision": job.revision,
-            "places": places,
-            "waits": why,
-            "error": job.error,
-        }
-        yield f"job {job.name}: {_how(job, places, why)}", facts
-
-
-def _how(job: ClusterJob, places: Facts, why: str) -> str:
-    if not job.active:
-        return f"{job.state}" + (f": {job.error}" if job.error else "")
-    if why:
-        return f"waits: {why}"
-    return ", ".join(f"{unit} on {agent}" for unit, agent in places.items())
+    return f"{one.offset:6} {at} {one.kind}: {what}", entry_of(one).model_dump(mode="json")

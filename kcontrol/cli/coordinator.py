@@ -17,6 +17,7 @@ from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.coordinator_worker import WorkerOptions, run_coordinator
 from kcontrol.apps.facts import prepare_cluster
 from kcontrol.apps.projection_source import KafkaProjectionSource
@@ -105,7 +106,10 @@ def coordinator(
     registry = make_registry()
     options = WorkerOptions(session_timeout_s, instance, settle_s, observer=CoordinatorMetrics(registry))
     source = KafkaProjectionSource(cluster)
-    with listener.in_thread(lambda: serve_interface(listener, cluster, source, registry, [assigned.check])):
+    agents = AgentsFollower(cluster)
+    with listener.in_thread(
+        lambda: serve_interface(listener, cluster, source, registry, [assigned.check], agents=agents)
+    ):
         run_coordinator(cluster, partitions, options, ready)
 
 

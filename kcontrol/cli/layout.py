@@ -12,15 +12,14 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
-from kcontrol.apps.live_layout import change_live, is_at_work, plan_live
+from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
 from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 
 
 class _Shards(click.ParamType):
@@ -32,7 +31,9 @@ class _Shards(click.ParamType):
         return click.IntRange(1).convert(value, param, ctx)
 
 
-class _Duration(click.ParamType):
+class Duration(click.ParamType):
+    """Such as 15 min; in milliseconds."""
+
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -49,7 +50,8 @@ class _Duration(click.ParamType):
     "--without",
     type=click.IntRange(0),
     metavar="NODE",
-    help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number.",
+    help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number; while the "
+    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead).",
 )
 @click.option(
     "--replace",
@@ -76,7 +78,7 @@ class _Duration(click.ParamType):
 @click.option(
     "--timeout",
     "timeout_ms",
-    type=_Duration(),
+    type=Duration(),
     default="15 min",
     show_default=True,
     metavar="DURATION",
@@ -85,12 +87,7 @@ class _Duration(click.ParamType):
 @click.option("--withdraw", is_flag=True, help="Of a pipeline that runs: give up what was asked for before.")
 @click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path),
-    help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
-    "data directory.",
-)
+@work_dir_option
 @cluster_option
 @json_option
 @debug_option
@@ -130,7 +127,7 @@ def layout(
         asyncio.run(withdraw_live(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
-    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
         live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
         _live(cluster, live, timeout_ms, only_plan, as_json)
@@ -173,15 +170,21 @@ def _live(
 
     def told(status: LayoutStatus) -> None:
         if as_json:
-            click.echo(json.dumps(_progress(status)), err=True)
+            click.echo(json.dumps(progress(status)), err=True)
         elif status.phase not in (LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP):
-            click.echo(_progress_text(plan.pipeline, status), err=True)
+            click.echo(progress_text(plan.pipeline, status), err=True)
 
-    plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
+    try:
+        plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
+    except NumberTakenError as taken:
+        facts = {"pipeline": plan.pipeline, "changed": False, "text": str(taken)}
+        click.echo(json.dumps(facts) if as_json else str(taken))
+        return
     _say(plan, True, None, as_json, live=True)
 
 
-def _progress(status: LayoutStatus) -> dict[str, Any]:
+def progress(status: LayoutStatus) -> dict[str, Any]:
+    """How far a change is, for machines."""
     return {
         "phase": status.phase.value,
         "nodes": status.nodes,
@@ -194,7 +197,8 @@ def _progress(status: LayoutStatus) -> dict[str, Any]:
     }
 
 
-def _progress_text(pipeline: str, status: LayoutStatus) -> str:
+def progress_text(pipeline: str, status: LayoutStatus) -> str:
+    """How far a change is, for people."""
     size = (
         "" if status.total_bytes < 0 else f", {status.copied_bytes:,} of {status.total_bytes:,} bytes copied"
     )
@@ -299,10 +303,15 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
         known = bytes_moved(plan, move)
         told = "" if known is None else f", {known:,} bytes"
         lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
-    lines += [f"  node {node} is another process, with all that it has" for node in plan.replaced]
+    for node in plan.replaced if change.renumbered is None else ():
+        lines.append(f"  node {node} is another process, with all that it has")
     if change.renumbered is not None:
         was, now = change.renumbered
-        lines.append(f"  node {was} keeps what it has, and is number {now} from now on")
+        lines.append(
+            f"  node {now} is another process, which has what node {was} had"
+            if plan.replaced
+            else f"  node {was} keeps what it has, and is number {now} from now on"
+        )
     if rewritten is not None:
         speed = _speed(plan, rewritten)
         lines.append(f"  its state was cut anew in {speed.seconds:.1f} s, {speed.mb_per_s:.1f} MB/s")
@@ -314,6 +323,9 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
 
 def _next(plan: LayoutPlan, live: bool) -> str:
     change, command = plan.change, f"kcontrol layout {plan.pipeline}"
+    if live and change.renumbered is not None:
+        last, taken = change.renumbered
+        return f"changed; its nodes go on by it, and the processes that were nodes {taken} and {last} end"
     if live and plan.replaced:
         return "changed; its nodes go on by it, and the processes that were these nodes end"
     if live:

@@ -26,17 +26,18 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
+from kcontrol.apps.agent.nodes import placement_of
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
-from kcontrol.apps.relaying import nodes_that_go_on
+from kcontrol.apps.placing import nodes_that_go_on
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, nodes_option
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
@@ -53,7 +54,6 @@ from kcontrol.errors import (
 )
 from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 from kcontrol.views.checkpoint_facts import saved_where
 
 _log = logging.getLogger("kcontrol.node")
@@ -97,7 +97,8 @@ _Result = TypeVar("_Result")
 @click.option(
     "--instead",
     is_flag=True,
-    help="Wait until this process is to be the node in place of another one (kcontrol layout --replace).",
+    help="Wait until this process is to be the node in place of another one (kcontrol upgrade, kcontrol layout --replace), or "
+    "until that one has died.",
 )
 @click.option(
     "--archive/--no-archive",
@@ -105,6 +106,11 @@ _Result = TypeVar("_Result")
     default=True,
     show_default=True,
     help="Archive Spark's Java classes in the background, as `kcontrol warm` does, if there is no archive.",
+)
+@click.option(
+    "--placement",
+    metavar="FOUNDED_MS/GENERATION",
+    help="By which entry of the cluster's log an agent starts this node: one of an older entry does not replace it.",
 )
 @listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
@@ -123,6 +129,7 @@ def node(
     new: bool,
     instead: bool,
     archives: bool,
+    placement: str | None,
     host: str,
     port: int | None,
     token_file: Path | None,
@@ -149,9 +156,8 @@ def node(
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
-    options = NodeOptions(
-        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health
-    )
+    placed = None if placement is None else placement_of(placement)
+    options = NodeOptions(number, nodes_dir(work_dir), create_outputs, health=health, placement=placed)
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
@@ -164,13 +170,15 @@ def node(
             stack.enter_context(
                 listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
             )
-            click.echo(
-                json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
-            )
+            _tell_metrics(listener.url, as_json)
         asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
+
+
+def _tell_metrics(url: str, as_json: bool) -> None:
+    click.echo(json.dumps({"metrics": url}) if as_json else f"metrics at {url}/metrics")
 
 
 def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "standby", "new", "instead"]:

@@ -11,6 +11,7 @@ import click
 
 from kcontrol.apps.logs import DEBUG_VARIABLE, set_up_logging
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
 from kcontrol.settings.toml import resolve_settings
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 
@@ -30,6 +31,21 @@ def find_cluster(bootstrap_servers: str | None) -> ClusterSettings:
     """The cluster that the option, the environment or `kcontrol.toml` names;
     ConfigurationError if none does."""
     return resolve_settings(bootstrap_servers, os.environ, Path.cwd())
+
+
+def work_dir_option(command: _Command) -> _Command:
+    """--work-dir, for what looks for what nodes of this machine have: see `nodes_dir`."""
+    return click.option(
+        "--work-dir",
+        type=click.Path(path_type=Path),
+        help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
+        "data directory.",
+    )(command)
+
+
+def nodes_dir(work_dir: Path | None) -> Path:
+    """What --work-dir comes to, absolute."""
+    return (work_dir or data_home() / "nodes").resolve()
 
 
 def debug_option(command: _Command) -> _Command:

@@ -21,10 +21,10 @@ from kcontrol.apps.query_scratch import scratch
 from kcontrol.apps.show import MAX_TEXT, time_text
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.apps.table_parts import check_askable
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.requests.table_questions import KnownTables, TableAnswer, TableLimits, TableQuestion
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import cache_home, data_home
+from kcontrol.settings.places import cache_home
 
 DEFAULT_NICENESS = 10
 """Asking must not slow down what is asked about."""
@@ -67,12 +67,7 @@ def session_options(command: _Command) -> _Command:
             help="Where copies of state and outputs are put while they are asked about. Default: query/ in the user's "
             "cache directory.",
         ),
-        click.option(
-            "--work-dir",
-            type=click.Path(path_type=Path),
-            help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the "
-            "user's data directory.",
-        ),
+        work_dir_option,
         click.option(
             "--master", metavar="URL", default=MASTER, show_default=True, help="Spark master, local[N]."
         ),
@@ -83,7 +78,7 @@ def session_options(command: _Command) -> _Command:
 
 def own_places(work_dir: Path | None, scratch_dir: Path | None) -> tuple[Path, Path]:
     """Where nodes of this machine have their own checkpoints, and where scratch directories are."""
-    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    own = own_checkpoints(nodes_dir(work_dir))
     return own, (scratch_dir or cache_home() / "query").resolve()
 
 

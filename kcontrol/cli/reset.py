@@ -12,10 +12,9 @@ import click
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.reset import ResetPlan, plan_reset, reset_pipeline
 from kcontrol.cli.inputs import asked_by
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 
 
 @click.command()
@@ -36,12 +35,7 @@ from kcontrol.settings.places import data_home
 @click.option(
     "--plan", "only_plan", is_flag=True, help="Check everything, show what would be void, and change nothing."
 )
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path),
-    help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
-    "data directory.",
-)
+@work_dir_option
 @cluster_option
 @json_option
 @debug_option
@@ -66,7 +60,7 @@ def reset(
 
     It is one of three commands: kcontrol stop flights, then this, then kcontrol run flights.py.
     """
-    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    own = own_checkpoints(nodes_dir(work_dir))
     plan = asyncio.run(plan_reset(cluster, pipeline, to_step, leave_behind, own))
     made = None if only_plan else asyncio.run(reset_pipeline(cluster, plan, why, asked_by()))
     click.echo(json.dumps(_facts(plan, made)) if as_json else _text(plan, made))

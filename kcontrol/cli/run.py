@@ -51,6 +51,11 @@ from kcontrol.settings.toml import find_bootstrap_servers
     is_flag=True,
     help="Nodes of --node that the pipeline has not yet wait until its layout is changed (kcontrol layout --nodes).",
 )
+@click.option(
+    "--instead",
+    is_flag=True,
+    help="Nodes of --node wait until they are to be it in place of other processes (kcontrol upgrade).",
+)
 @click.option("--resume", is_flag=True, help="Go on after a halt.")
 @click.option(
     "--data-dir",
@@ -84,6 +89,7 @@ def run(
     chosen: tuple[int, ...],
     standby: bool,
     new: bool,
+    instead: bool,
     resume: bool,
     data_dir: Path | None,
     master: str | None,
@@ -105,7 +111,7 @@ def run(
     pipeline = sized(load_definition(file, master, as_json), nodes)
     options = RunOptions(
         file=file.resolve(),
-        nodes=_which(pipeline, chosen, new),
+        nodes=_which(pipeline, chosen, new=new, instead=instead, standby=standby),
         own_size=nodes,
         until_caught_up=until_caught_up,
         resume=resume,
@@ -114,6 +120,7 @@ def run(
         max_short_lives=max_short_lives,
         standby=standby,
         new=new,
+        instead=instead,
         create_outputs=create_outputs,
     )
     with (
@@ -123,10 +130,17 @@ def run(
         asyncio.run(Running(pipeline, cluster, options, reporter).run())
 
 
-def _which(pipeline: Pipeline, chosen: Sequence[int], new: bool) -> tuple[int, ...]:
-    if new and not chosen:
-        raise ConfigurationError("--new is for the nodes of --node: say which")
-    for node in () if new else chosen:
+def _which(pipeline: Pipeline, chosen: Sequence[int], **waits: bool) -> tuple[int, ...]:
+    asked = [name for name, is_asked in waits.items() if is_asked]
+    if "instead" in asked and len(asked) > 1:
+        other = next(name for name in asked if name != "instead")
+        raise ConfigurationError(
+            f"--instead is for nodes that another process is: not together with --{other}"
+        )
+    waits_for = next((name for name in asked if name != "standby"), None)
+    if waits_for is not None and not chosen:
+        raise ConfigurationError(f"--{waits_for} is for the nodes of --node: say which")
+    for node in () if waits_for is not None else chosen:
         check_number(pipeline, node)
     return tuple(sorted(set(chosen))) or tuple(range(pipeline.nodes))
 

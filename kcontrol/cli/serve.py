@@ -11,6 +11,7 @@ import click
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
 from kcontrol.adapters.http.query_client import QueryClient
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.supervisor.lifeline import lifeline_option
@@ -110,5 +111,12 @@ def serve(
     click.echo(json.dumps(facts) if as_json else text)
     run_listening(
         listener,
-        lambda: serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry(), ask=ask),
+        lambda: serve_interface(
+            listener,
+            cluster,
+            KafkaProjectionSource(cluster),
+            make_registry(),
+            ask=ask,
+            agents=AgentsFollower(cluster),
+        ),
     )

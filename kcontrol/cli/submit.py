@@ -12,6 +12,8 @@ from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
+from kcontrol.apps.agent.nodes import check_file
+from kcontrol.apps.agent.placing import place_if_there_are_agents
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
@@ -39,6 +41,17 @@ from kcontrol.wire.json import to_json_line
     is_flag=True,
     help="Print the definition as JSON instead, for POST .../spec over HTTP.",
 )
+@click.option(
+    "--place/--no-place",
+    "place",
+    default=None,
+    help="Have agents run its nodes (kcontrol place FILE). Default: if there are agents.",
+)
+@click.option(
+    "--host-file",
+    metavar="PATH",
+    help="Where FILE is on the hosts, below the agents' --files. Default: its name.",
+)
 @cluster_option
 @json_option
 @debug_option
@@ -47,15 +60,18 @@ def submit(
     nodes: int | None,
     create_outputs: int | None,
     only_print: bool,
+    place: bool | None,
+    host_file: str | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Submit the pipeline that FILE defines, and start nothing. Its nodes do it by themselves when they
-    start.
+    """Submit the pipeline that FILE defines. Where there are agents (kcontrol agent), they run its nodes, as
+    `kcontrol place` has them do; elsewhere nothing is started. Nodes that are started submit by themselves.
 
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
     """
+    on_hosts = check_file(host_file or file.name)
     spec = asyncio.run(
         _submit(
             sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json
@@ -64,10 +80,12 @@ def submit(
     if only_print:
         click.echo(to_json_line(spec))
         return
-    facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes}
-    click.echo(
-        json.dumps(facts) if as_json else f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log"
-    )
+    placing = place_if_there_are_agents(cluster, spec.pipeline, spec.nodes, on_hosts, place)
+    made = asyncio.run(placing)
+    what = [] if made is None else list(made.changes)
+    facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes, "placed": what}
+    text = "; ".join([f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log", *what])
+    click.echo(json.dumps(facts) if as_json else text)
 
 
 async def _submit(

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
@@ -41,8 +41,12 @@ from kcontrol.core.events import (
     Tick,
     WakeAt,
 )
-from kcontrol.core.log.definitions import definitions, is_deletion
+from kcontrol.core.log import control_view
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.definitions import is_deletion
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
+    AgentPlacement,
     EndTimes,
     Environment,
     InputSpec,
@@ -106,6 +110,8 @@ class NodeSession:
         health: Health | None = None,
         new_id: Callable[[], str] = lambda: uuid4().hex,
         layout_asked: Callable[[], None] = lambda: None,
+        heard: PipelineView | None = None,
+        placement: AgentPlacement | None = None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
@@ -114,17 +120,24 @@ class NodeSession:
         health: told that the event loop turns, and what the engine does.
         new_id: names this incarnation, as nobody else is named.
         layout_asked: called when somebody has asked for another layout, maybe long ago.
+        heard: what the control log's reader has read, if it does not stand at the beginning.
+        placement: by which an agent has started this process.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
-        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning)
+        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning, placement)
         self._new_id = new_id
         self._layout_asked = layout_asked
         self._health = health or Health()
-        self._state = NodeMachine.initial(pipeline, node)
+        self._state = NodeMachine.initial(pipeline, node, placement)
+        if heard is not None:
+            self._state.view = heard
+            if heard.layout_request() is not None:
+                layout_asked()
+        self._closing: asyncio.Task[None] | None = None
         self._ports = ports
         self._received_every_ms = received_every_ms
         self._deadline_ms = deadline_ms
@@ -146,7 +159,7 @@ class NodeSession:
         control = await self._again(
             lambda: self._ports.control.read_through(incarnation), "reading the control topic"
         )
-        spec = self._newest_spec(control)
+        spec = self._spec_with(control)
         if spec.checkpoint.location:
             await self._begin_at_checkpoint()
         steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
@@ -176,11 +189,25 @@ class NodeSession:
             engine.cancel()
             await self._jobs.parts.close()
             try:
-                await self._close(engine, spec.limits)
+                if self._exit.done() and not self._exit.cancelled() and self._exit.result().relaid:
+                    # Whoever goes on in this process need not wait for that before it opens something else.
+                    self._closing = asyncio.create_task(self._close(engine, spec.limits))
+                else:
+                    await self._close(engine, spec.limits)
             finally:
                 for watcher in watchers.values():
                     await watcher.close()
         return ended
+
+    @property
+    def read(self) -> tuple[PipelineView, StepsView]:
+        """What was read of both logs, of the control log all."""
+        return self._state.view, self._state.steps
+
+    async def closed(self) -> None:
+        """After `run`: until the engine's queries have stopped, or are not waited for any more (`hung`)."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
 
     async def _close(self, engine: Engine, limits: LimitsSpec) -> None:
         """An engine that hangs is left as it is: whoever has started Spark ends its JVM."""
@@ -252,8 +279,9 @@ class NodeSession:
             )
             return ()
 
-    def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:
-        spec = definitions(control).get(self._pipeline)
+    def _spec_with(self, control: Sequence[Logged]) -> PipelineSpec:
+        """The newest definition, these being read on."""
+        spec = reduce(control_view.evolve, control, self._state.view).spec()
         if spec is None:
             raise NotFoundError(
                 f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first"
@@ -328,6 +356,10 @@ class NodeSession:
 
     def _dispatch(self, event: NodeEvent) -> None:
         if self._exit.done():
+            if isinstance(event, ControlSeen):
+                # For whoever goes on from here.
+                self._state = self._state.copy()
+                self._state.view = control_view.evolve(self._state.view, event.logged)
             return
         match event:
             case AttemptWritten(step):

@@ -1,29 +1,32 @@
-"""Entries and beats of the cluster of agents as bytes: JSON in an envelope (decision 099).
+"""Entries and beats of the cluster of agents as bytes: Avro in single-object encoding, as all records
+(decision 111).
 
-The envelope says the kind and the level at which its author knew the value; what is not known, or not exactly
-of the types that the entry has, is None to everybody, so that no bytes in the log can stop an agent.
+No schema is put into these topics. What may be written at a level of the value was there when the level was
+made, so whoever knows the level knows the schema; and what nobody can read is no entry, to all alike. So no
+bytes in the log can stop an agent.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
-
-from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.entries import ClusterEntry, PeerGc, Prepare
 from kcontrol.core.cluster.liveness import Beat
+from kcontrol.errors import DamagedRecordError
+from kcontrol.wire.codec import HEADER_BYTES, MAGIC, record_bytes, record_of
+from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
 MAX_ENTRY_BYTES = 256 << 10
 KINDS: Mapping[str, type] = {cls.__name__: cls for cls in get_args(ClusterEntry)}
+CLUSTER_CLASSES: Mapping[str, type] = {**KINDS, Beat.__name__: Beat}
 
 
 @dataclass(frozen=True, slots=True)
 class StampedEntry:
-    """An entry of the log, at its offset; None if nobody can read it. at_ms: of its author's wall clock, for
+    """An entry of the log, at its offset; None if nobody can read it. at_ms: Kafka's timestamp of it, for
     people."""
 
     offset: int
@@ -31,40 +34,54 @@ class StampedEntry:
     at_ms: int = 0
 
 
-def entry_bytes(entry: ClusterEntry, level: int, at_ms: int) -> bytes:
+def entry_bytes(entry: ClusterEntry) -> bytes:
     """Raises ValueError for one of more than MAX_ENTRY_BYTES."""
-    kind: type = type(entry)
-    body = _adapter(kind).dump_python(entry, mode="json")
-    data = json.dumps({"kind": kind.__name__, "level": level, "at_ms": at_ms, "entry": body}).encode()
+    data = _bytes_of(entry)
     if len(data) > MAX_ENTRY_BYTES:
         raise ValueError(f"an entry of {len(data)} bytes is larger than {MAX_ENTRY_BYTES}")
     return data
 
 
-def entry_of(offset: int, data: bytes | None) -> StampedEntry:
+def entry_of(offset: int, data: bytes | None, at_ms: int) -> StampedEntry:
     """What a record of the cluster topic holds."""
-    try:
-        envelope = json.loads(data or b"")
-        adapter = _adapter(KINDS[envelope["kind"]])
-        entry = adapter.validate_json(json.dumps(envelope["entry"]), strict=True)
-        return StampedEntry(offset, entry, int(envelope["at_ms"]))
-    except (ValueError, KeyError, TypeError, RecursionError, ValidationError):
-        return StampedEntry(offset, None)
+    found = cluster_record(data)
+    if type(found).__name__ not in KINDS:
+        return StampedEntry(offset, None, at_ms)
+    # Avro has no pairs: a list of another length would be one that `apply` does not expect.
+    if isinstance(found, Prepare | PeerGc) and len(found.levels) != 2:
+        return StampedEntry(offset, None, at_ms)
+    return StampedEntry(offset, found, at_ms)
 
 
 def beat_bytes(beat: Beat) -> bytes:
-    return _adapter(Beat).dump_json(beat)
+    return _bytes_of(beat)
 
 
 def beat_of(data: bytes | None) -> Beat | None:
     """None for what is no beat."""
+    found = cluster_record(data)
+    return found if isinstance(found, Beat) else None
+
+
+def _bytes_of(record: ClusterEntry | Beat) -> bytes:
+    return record_bytes(record, current_schemas()[type(record).__name__])
+
+
+def cluster_record(data: bytes | None) -> Any:
+    """An entry or a beat, of whatever version; None if it is neither."""
+    written = _schemas().get((data or b"")[len(MAGIC) : HEADER_BYTES])
+    if data is None or written is None or not data.startswith(MAGIC):
+        return None
     try:
-        beat: Beat = _adapter(Beat).validate_json(data or b"", strict=True)
-        return beat
-    except ValidationError:
+        return record_of(
+            data, written, current_schemas()[written.name], CLUSTER_CLASSES[written.name], "a record"
+        )
+    except DamagedRecordError:
         return None
 
 
 @cache
-def _adapter(cls: type) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
+def _schemas() -> Mapping[bytes, Schema]:
+    """By fingerprint: every version of what a cluster writes."""
+    versions = released_schemas()
+    return {schema.fingerprint: schema for name in CLUSTER_CLASSES for schema in versions[name]}

@@ -48,6 +48,35 @@ def schema_key(fingerprint: bytes) -> str:
     return SCHEMA_KEY + fingerprint.hex()
 
 
+def record_bytes(record: Any, schema: Schema) -> bytes:
+    """A record in single-object encoding, by the schema of the same name as its class."""
+    cls: type = type(record)
+    buffer = BytesIO()
+    buffer.write(MAGIC + schema.fingerprint)
+    schemaless_writer(buffer, schema.parsed, to_avro(cls)(record))
+    return buffer.getvalue()
+
+
+def record_of(data: bytes, written: Schema, reader: Schema, cls: type, where: str) -> Any:
+    """The `cls` in `data`, which was written by one schema and is read as by another of the same name. Raises
+    DamagedRecordError."""
+    body = BytesIO(data)
+    body.seek(HEADER_BYTES)
+    try:
+        same = written.fingerprint == reader.fingerprint
+        values: Any = schemaless_reader(body, written.parsed, None if same else reader.parsed)
+        record = from_avro(cls)(values)
+    except _DAMAGE as error:
+        raise DamagedRecordError(
+            f"{where} is not a readable {written.name} ({error!r}): its bytes are damaged"
+        ) from error
+    if body.tell() != len(data):
+        raise DamagedRecordError(
+            f"{where}: {len(data) - body.tell()} bytes follow the {written.name}: its bytes are damaged"
+        )
+    return record
+
+
 class RecordCodec:
     """Encodes and decodes every record of the control and steps topics. Keeps the
     schemas it has learnt; no I/O."""
@@ -60,12 +89,7 @@ class RecordCodec:
 
     def encode(self, record: AnyRecord) -> bytes:
         """The record as bytes, by the schema of the same name as its class."""
-        cls: type = type(record)
-        schema = self._current[cls.__name__]
-        buffer = BytesIO()
-        buffer.write(MAGIC + schema.fingerprint)
-        schemaless_writer(buffer, schema.parsed, to_avro(cls)(record))
-        return buffer.getvalue()
+        return record_bytes(record, self._current[type(record).__name__])
 
     def publications(self, record: AnyRecord) -> list[tuple[str, bytes]]:
         """(key, value) of each schema that must be in a partition before this record is; a writer remembers
@@ -109,25 +133,12 @@ class RecordCodec:
         """
         written = self._writer_schema(data, where)
         reader = self._current.get(written.name)
-        if reader is None:
+        if reader is None or reader.name not in RECORD_CLASSES:
             raise UnknownRecordError(
-                f"{where} is a {written.name}, which this version of kcontrol does not know: a newer "
+                f"{where} is a {written.name}, which this version of kcontrol does not know there: a newer "
                 "one wrote it"
             )
-        body = BytesIO(data)
-        body.seek(HEADER_BYTES)
-        try:
-            same = written.fingerprint == reader.fingerprint
-            values: Any = schemaless_reader(body, written.parsed, None if same else reader.parsed)
-            record: AnyRecord = from_avro(RECORD_CLASSES[reader.name])(values)
-        except _DAMAGE as error:
-            raise DamagedRecordError(
-                f"{where} is not a readable {written.name} ({error!r}): its bytes are damaged"
-            ) from error
-        if body.tell() != len(data):
-            raise DamagedRecordError(
-                f"{where}: {len(data) - body.tell()} bytes follow the {written.name}: its bytes are damaged"
-            )
+        record: AnyRecord = record_of(data, written, reader, RECORD_CLASSES[reader.name], where)
         return record
 
     def _writer_schema(self, data: bytes, where: str) -> Schema:

@@ -35,6 +35,7 @@ DEFAULT_NAMES = {
     "coordinator_group": "{prefix}.coordinator",
     "cluster_topic": "{prefix}.cluster",
     "cluster_beats_topic": "{prefix}.cluster.beats",
+    "cluster_snapshots_topic": "{prefix}.cluster.snapshots",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
 _PER_EXCHANGE = frozenset({"exchange_topic"})
@@ -189,6 +190,10 @@ class Names:
     def cluster_beats_topic(self) -> str:
         """The compacted topic, of one partition, with the newest beat of each agent."""
         return check_topic_name("cluster beats topic", self._make("cluster_beats_topic"))
+
+    def cluster_snapshots_topic(self) -> str:
+        """The topic, of one partition, with the newest snapshot of the cluster's value."""
+        return check_topic_name("cluster snapshots topic", self._make("cluster_snapshots_topic"))
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""

@@ -73,7 +73,9 @@ def optional_of(hint: Any) -> Any:
 Tag = Callable[[type, Convert | None], Convert | None]
 
 
-def _tagged(cls: type, convert: Convert | None) -> Convert:
+def _tagged(cls: type, convert: Convert | None) -> Convert | None:
+    if cls in _SCALARS:
+        return None  # Beside null there is one branch that it fits.
     branch = f"{NAMESPACE}.{cls.__name__}"
     if convert is None:
         return lambda value: None if value is None else (branch, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from kcontrol.adapters.http.access import AccessToken
+from kcontrol.views.agents_facts import ClusterSeen
 from tests.browser.chromium import VARIABLE, chromium, find_browser
 from tests.browser.loading import Loading
-from tests.browser.served import Served, clock_ms, served
+from tests.browser.served import NOBODY, Served, clock_ms, served
 from tests.support.scenes import Cluster, busy_cluster, live
 
 DEADLINE_S = 300.0
@@ -23,6 +25,14 @@ WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 740}
 
 expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_was_kept_is_not_collected_again() -> None:
+    """Simulators that ran before in this process keep millions of objects, and a collection that walks through all of them
+    stops the server, and the browser's driver, for ten seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
@@ -103,7 +113,7 @@ def running() -> Iterator[tuple[asyncio.Runner, Browser]]:
 
 @pytest.fixture
 def run(running: tuple[asyncio.Runner, Browser]) -> Run:
-    """`run(scenario, token=None, before=None, **context)` runs a coroutine function with a Console.
+    """`run(scenario, token=None, before=None, agents=NOBODY, **context)` runs a coroutine function with a Console.
 
     before: plays what is in the cluster's logs before the server reads them. context: of the browser's page.
 
@@ -112,7 +122,11 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
     runner, browser = running
 
     async def with_console(
-        scenario: Scenario, token: AccessToken | None, before: Play | None, options: dict[str, Any]
+        scenario: Scenario,
+        token: AccessToken | None,
+        before: Play | None,
+        agents: ClusterSeen,
+        options: dict[str, Any],
     ) -> None:
         cluster = await busy_cluster(clock_ms)
         if before is not None:
@@ -121,7 +135,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         living = asyncio.create_task(live(cluster))
         try:
             async with (
-                served(cluster.kafka, token) as server,
+                served(cluster.kafka, token, agents) as server,
                 httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_MS / 1000) as client,
             ):
                 context.set_default_timeout(PATIENCE_MS)
@@ -138,8 +152,12 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         assert console.foreign == []
 
     def run_one(
-        scenario: Scenario, token: AccessToken | None = None, before: Play | None = None, **options: Any
+        scenario: Scenario,
+        token: AccessToken | None = None,
+        before: Play | None = None,
+        agents: ClusterSeen = NOBODY,
+        **options: Any,
     ) -> None:
-        runner.run(asyncio.wait_for(with_console(scenario, token, before, options), DEADLINE_S))
+        runner.run(asyncio.wait_for(with_console(scenario, token, before, agents, options), DEADLINE_S))
 
     return run_one

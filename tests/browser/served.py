@@ -14,11 +14,14 @@ from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.agent.following import KnownAgents
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import ClusterSeen
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 
+NOBODY = ClusterSeen()
 CLUSTER = ClusterSettings(bootstrap_servers="kafka-0.internal:9092,kafka-1.internal:9092")
 
 
@@ -35,6 +38,7 @@ class Served:
     token: AccessToken | None
     port: int = 0
     ask: Ask = nobody_answers
+    agents: ClusterSeen = NOBODY
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -47,7 +51,9 @@ class Served:
         self._listener = Listener(HttpOptions(port=self.port, token=self.token))
         self.port = int(self._listener.url.rpartition(":")[2])
         serving = serve_interface(
-            self._listener, CLUSTER, MemorySource(self.kafka), make_registry(), ask=self.ask
+            *(self._listener, CLUSTER, MemorySource(self.kafka), make_registry()),
+            ask=self.ask,
+            agents=KnownAgents(self.agents),
         )
         self._serving = asyncio.create_task(serving)
 
@@ -72,9 +78,11 @@ class Served:
 
 
 @asynccontextmanager
-async def served(kafka: MemoryKafka, token: AccessToken | None = None) -> AsyncIterator[Served]:
+async def served(
+    kafka: MemoryKafka, token: AccessToken | None = None, agents: ClusterSeen = NOBODY
+) -> AsyncIterator[Served]:
     """Answers for as long as the block runs."""
-    server = Served(kafka, token)
+    server = Served(kafka, token, agents=agents)
     await server.begin()
     try:
         yield server

@@ -21,6 +21,7 @@ from fastavro.utils import generate_one
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import MAGIC
 from kcontrol.wire.schemas import Schema
+from tests.golden import cluster
 from tests.golden.files import HISTORIES, RECORDS, History, versions, write_history
 from tests.golden.projection import project
 from tests.golden.scenarios import SCENARIOS
@@ -39,6 +40,8 @@ def main() -> int:
         if not path.exists():
             path.write_text(json.dumps(_one(record, number, schema), indent=1) + "\n", encoding="utf-8")
             sys.stdout.write(f"record {path.name}\n")
+    for name in cluster.make():
+        sys.stdout.write(f"log of a cluster {name}\n")
     return 0
 
 

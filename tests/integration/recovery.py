@@ -42,9 +42,12 @@ class Stage:
         member = ["--instance", f"{self.orders.name}-{instance}"] if instance else []
         return self._start(f"coordinator-{number}", crash_at, "coordinator", *member)
 
-    def node(self, number: int = 0, crash_at: str = "", break_on: str = "") -> KcontrolProcess:
+    def node(
+        self, number: int = 0, crash_at: str = "", break_on: str = "", placement: str = ""
+    ) -> KcontrolProcess:
         """An incarnation of node 0."""
         where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
+        where += ["--placement", placement] if placement else []
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 
     def coordinator_dies_at(

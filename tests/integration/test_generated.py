@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from examples.topic_reading import read_topics
-from kcontrol.adapters.generated.rows import RowsRead
+from kcontrol.adapters.generated.rows import read_rows
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.addresses import ROWS_ID, GeneratorAddress, address_of
 from tests.support.dice import say_seed, seed_of_run
@@ -78,7 +78,7 @@ def _check(settings: ClusterSettings, name: str, env: dict[str, str]) -> None:
     address = address_of(topic)
     assert isinstance(address, GeneratorAddress)
     ends = enumerate(address.ends(address.start_ms + 10**9))
-    made = RowsRead("load", topic, ROWS_ID, [(partition, 0, end) for partition, end in ends], ["draw"])
+    made = read_rows("load", topic, ROWS_ID, [(partition, 0, end) for partition, end in ends], ["draw"])
     expected = sorted(
         (row["value"], round(row["timestamp"].timestamp() * 1_000_000), row["draw"])
         for batch in made

@@ -28,7 +28,7 @@ _EACH, _EVERY_S = 6, 0.3
 
 
 @contextmanager
-def _under_load(pipeline: Exchanged) -> Iterator[None]:
+def under_load(pipeline: Exchanged) -> Iterator[None]:
     """Records come all the time."""
     over = threading.Event()
 
@@ -51,7 +51,8 @@ def _new_node(changed: Changed, node: int) -> KcontrolProcess:
     return KcontrolProcess(*arguments, env=changed.env, cwd=changed.directory, log=log)
 
 
-def _until_made_by(pipeline: Exchanged, nodes: int) -> None:
+def until_made_by(pipeline: Exchanged, nodes: int) -> None:
+    """Wait for a step that so many nodes made."""
     _until(pipeline, lambda step: step.nodes == nodes, f"a step is made by {nodes} nodes")
 
 
@@ -80,18 +81,18 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
         run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
         stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=log))
         pipeline.produce(_EACH)
-        _until_made_by(pipeline, 1)
+        until_made_by(pipeline, 1)
         new = [stack.enter_context(_new_node(changed, node)) for node in (1, 2)]
-        stack.enter_context(_under_load(pipeline))
+        stack.enter_context(under_load(pipeline))
 
         said = changed.layout("--nodes", "3")
         assert (said["changed"], said["live"], said["nodes"]) == (True, True, 3)
         assert said["moved_bytes"] > 0
-        _until_made_by(pipeline, 3)
+        until_made_by(pipeline, 3)
 
         left = changed.layout("--without", "2")
         assert (left["nodes"], [move["from"] for move in left["moves"]]) == (2, [2])
-        _until_made_by(pipeline, 2)
+        until_made_by(pipeline, 2)
         until(
             lambda: new[1].process and new[1].process.poll() is not None,
             "node 2 ends",
@@ -126,9 +127,9 @@ def test_a_node_is_replaced_while_the_pipeline_makes_steps(settings: ClusterSett
         stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=tmp_path / "run.log"))
         before = stack.enter_context(node("before"))
         pipeline.produce(_EACH)
-        _until_made_by(pipeline, 2)
+        until_made_by(pipeline, 2)
         after = stack.enter_context(node("after", "--instead"))
-        stack.enter_context(_under_load(pipeline))
+        stack.enter_context(under_load(pipeline))
         said = changed.layout("--replace", "1")
         assert (said["live"], said["nodes"], said["replaced"], said["moves"]) == (True, 2, [1], [])
         until(

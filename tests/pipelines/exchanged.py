@@ -58,7 +58,9 @@ pipeline = kcontrol.Pipeline(
     limits=kcontrol.Limits(
         heartbeat_timeout="8 s", open_timeout="5 min", step_timeout="150 s", transaction_timeout="200 s"
     ),
-    checkpoint=kcontrol.Checkpoint(keep=int(os.environ.get("EXCHANGED_KEEP", "2"))),
+    checkpoint=kcontrol.Checkpoint(
+        os.environ.get("EXCHANGED_CHECKPOINTS") or None, keep=int(os.environ.get("EXCHANGED_KEEP", "2"))
+    ),
     layout=kcontrol.Layout(
         max_tasks=2,
         records_per_task=20,

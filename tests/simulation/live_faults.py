@@ -18,13 +18,18 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     number = len(world.assignments) + 1
     if random.random() < 0.1:
         number += random.choice((-1, 1))
-    nodes, replaced = random.choice(SIZES), ()
+    nodes, replaced, without = random.choice(SIZES), (), -1
     if nodes == world.spec.nodes:
         replaced = (int(random.random() * nodes),)
+    elif nodes == world.spec.nodes - 1 and random.random() < 0.5:
+        without = int(random.random() * nodes)
+        replaced = (without,)
     if asked(world) is not None and random.random() < 0.3:
-        nodes, replaced = 0, ()
+        nodes, replaced, without = 0, (), -1
     fleet.requests += 1
-    world.append(LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS, replaced))
+    request = LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS, replaced, without)
+    world.append(request)
+    counts["a node in the middle left out"] += without >= 0
     return True
 
 

@@ -376,19 +376,20 @@ def run_schedule(
     stages: int = 1,
     saving: bool = False,
     wide: bool = False,
+    three: bool = False,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
     steps wait for several records. epochs: commits tell the epoch of the next transaction. stages: of a step, 2
     or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share their inputs.
-    Without these eight, a seed is the schedule that it always was. Raises Violation."""
+    three: of which there are as many. Without these nine, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
     if saving:
-        nodes, stateful, checkpoints, clock_ms = 2, True, len(CHECKPOINTS) - 1, 0
+        nodes, stateful, checkpoints, clock_ms = 2 + three, True, len(CHECKPOINTS) - 1, 0
     clock_ms = 0 if patient else clock_ms
     moments = _moments(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
     fleet = moments[int(random.random() * len(moments))].clone(random)

@@ -31,14 +31,19 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
                 stages=2 + seed % 2,
                 saving=True,
                 wide=True,
+                three=seed % 3 == 1,
                 replicas=seed % 4 == 0,
                 epochs=seed % 3 == 0,
             )
         except Exception as error:
             error.add_note(f"seed {seed}, with live_layout_asked and live_made_ready")
             raise
-        counts["changed while it ran"] += sum(each.live for each in schedule.world.assignments)
+        world = schedule.world
+        made = [world.layouts[each.request_id] for each in world.assignments if each.live]
+        counts["changed while it ran"] += len(made)
+        counts["left out in the middle"] += sum(each.without >= 0 for each in made)
     assert counts["changed while it ran"] > 15, counts
+    assert counts["left out in the middle"] > 2, counts
     assert counts["ready without having copied"] > 5, counts
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from kcontrol.errors import InputGoneError
 from kcontrol.wire.addresses import Address, GeneratorAddress, address_of, check_rows_id
-from kcontrol.wire.digest import EMPTY, Digest
+from kcontrol.wire.digest import Digest
+from kcontrol.wire.range_read import RangeRead
 
 BATCH_ROWS = 65_536
 _US = 1_000
@@ -45,49 +46,32 @@ def rows_schema(randoms: Sequence[str] = ()) -> pa.Schema:
     )
 
 
-class RowsRead(Iterator[pa.RecordBatch]):
-    """The rows of some ranges (partition, from, to), one after the other, to be iterated once. `digests`: of each range, of
-    what was returned so far; all of it at the end."""
+def read_rows(
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    ranges: Sequence[tuple[int, int, int]],
+    randoms: Sequence[str] = (),
+) -> RangeRead:
+    """The rows of some ranges (partition, from, to), one after the other.
 
-    def __init__(
-        self,
-        input_name: str,
-        topic: str,
-        topic_id: str,
-        ranges: Sequence[tuple[int, int, int]],
-        randoms: Sequence[str] = (),
-    ) -> None:
-        """Raises ConfigurationError for an address that is not known here, InputGoneError for rows of another version, and
-        for a range that lies beyond the last row."""
-        check_rows_id(f"input {input_name!r}", topic_id)
-        address = address_of(topic)
-        for partition, _, to in ranges:
-            _check_there(input_name, address, partition, to)
-        self.digests: list[Digest] = [EMPTY] * len(ranges)
-        self._batches = self._each(address, ranges, rows_schema(randoms))
+    Raises ConfigurationError for an address that is not known here, InputGoneError for rows of another version, and for a range
+    that lies beyond the last row.
+    """
+    check_rows_id(f"input {input_name!r}", topic_id)
+    address = address_of(topic)
+    for partition, _, to in ranges:
+        _check_there(input_name, address, partition, to)
+    return RangeRead(_each(address, ranges, rows_schema(randoms)), len(ranges))
 
-    @property
-    def digest(self) -> Digest:
-        """Of all ranges together."""
-        return sum(self.digests, EMPTY)
 
-    @property
-    def records(self) -> int:
-        return self.digest.records
-
-    def __next__(self) -> pa.RecordBatch:
-        index, rows, digest = next(self._batches)
-        self.digests[index] += digest
-        return rows
-
-    @staticmethod
-    def _each(
-        address: Address, ranges: Sequence[tuple[int, int, int]], schema: pa.Schema
-    ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
-        for index, (partition, from_, to) in enumerate(ranges):
-            for begin in range(from_, to, BATCH_ROWS):
-                offsets = np.arange(begin, min(begin + BATCH_ROWS, to), dtype=np.int64)
-                yield index, *_rows(address, partition, offsets, schema)
+def _each(
+    address: Address, ranges: Sequence[tuple[int, int, int]], schema: pa.Schema
+) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+    for index, (partition, from_, to) in enumerate(ranges):
+        for begin in range(from_, to, BATCH_ROWS):
+            offsets = np.arange(begin, min(begin + BATCH_ROWS, to), dtype=np.int64)
+            yield index, *_rows(address, partition, offsets, schema)
 
 
 def _check_there(input_name: str, address: Address, partition: int, to: int) -> None:

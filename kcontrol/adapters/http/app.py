@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from kcontrol.adapters.http import (
+    agents,
     console_pages,
     inputs,
     pipelines,
@@ -80,6 +81,7 @@ def make_api(plane: Plane) -> FastAPI:
         streams,
         requests,
         queries,
+        agents,
         service,
         console_pages,
     ):

@@ -18,6 +18,7 @@ from kcontrol.errors import KcontrolError
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
 from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Blocked, Projections
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 from kcontrol.views.pipeline_projection import PipelineProjection
@@ -39,8 +40,8 @@ class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
     read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
-    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables.
-    streams: whoever follows outputs; None: nobody."""
+    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
+    outputs; None: nobody. agents: the cluster of agents, as it is known."""
 
     settings: ClusterSettings
     projections: Projections
@@ -54,6 +55,7 @@ class Plane:
     max_look_offsets: int = MAX_LOOK_OFFSETS
     ask: Callable[[TableQuestion], Awaitable[TableAnswer]] = nobody_answers
     streams: OutputStreams | None = None
+    agents: Callable[[], ClusterSeen] = ClusterSeen
 
 
 class AsOf(BaseModel):

@@ -339,6 +339,34 @@ DELIVERY_ERRORS = _counter(
     Where.DELIVERY, "kcontrol_delivery_errors_total", _DELIVERY, "Tries that failed, and halts."
 )
 
+CLUSTER_MEMBERS = _gauge(
+    Where.SERVER, "kcontrol_cluster_members", (), "Agents that are members of the cluster of agents."
+)
+CLUSTER_SLOTS = _gauge(
+    Where.SERVER, "kcontrol_cluster_slots", (), "Nodes that its members may run, drained ones left out."
+)
+CLUSTER_SLOTS_USED = _gauge(Where.SERVER, "kcontrol_cluster_slots_used", (), "Nodes that are placed.")
+CLUSTER_JOBS = _gauge(
+    Where.SERVER, "kcontrol_cluster_jobs", ("state",), "Jobs that the cluster remembers, by state."
+)
+CLUSTER_JOB_WAITS = _gauge(
+    Where.SERVER, "kcontrol_cluster_job_waits", _PIPELINE, "1 for an active job that does not run, else 0."
+)
+CLUSTER_OFFSET = _gauge(
+    Where.SERVER, "kcontrol_cluster_offset", (), "Offset of the newest entry of the cluster's log."
+)
+CLUSTER_SNAPSHOT = _gauge(
+    Where.SERVER,
+    "kcontrol_cluster_snapshot_offset",
+    (),
+    "Offset of the newest confirmed snapshot of the cluster's value; -1 if there is none.",
+)
+CLUSTER_BEHIND = _gauge(
+    Where.SERVER,
+    "kcontrol_cluster_agent_behind_entries",
+    ("agent",),
+    "Entries that the agent had not applied when it was heard last.",
+)
 CATALOGUE: Sequence[Metric] = (
     *(
         READY,
@@ -352,6 +380,8 @@ CATALOGUE: Sequence[Metric] = (
         RECORDS_OUT,
         RECORDS_SKIPPED,
     ),
+    *(CLUSTER_MEMBERS, CLUSTER_SLOTS, CLUSTER_SLOTS_USED, CLUSTER_JOBS, CLUSTER_JOB_WAITS),
+    *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
     *(
         LAG_RECORDS,

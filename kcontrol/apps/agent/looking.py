@@ -4,12 +4,13 @@ there."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from uuid import uuid4
 
-from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
+from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.core.cluster.diff import diff
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
@@ -17,44 +18,44 @@ from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
 from kcontrol.errors import ClusterError, NotFoundError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import LoggedEntry
+from kcontrol.wire.cluster import StampedEntry
 
 TIMEOUT_S = 20.0
+MAX_ENTRIES = 10_000
 
 Wish = Callable[[Replica, str], ClusterEntry]
 """The entry that asks for something, as of a value, under the name of a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedEntry:
-    """One entry, what it changed, in words, and why it was rejected, if it was."""
-
-    offset: int
-    at_ms: int
-    kind: str
-    rejection: str
-    changes: tuple[str, ...]
 
 
 class ClusterView:
     """A replica that is no agent's."""
 
     def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
         self._log = KafkaClusterLog(settings)
         self._beats = KafkaBeats(settings)
-        self._clock = SystemClock()
+        self._snapshots = KafkaSnapshots(settings)
         self.replica = EMPTY
-        self.entries: list[LoggedEntry] = []
+        self.entries: deque[LoggedEntry] = deque(maxlen=MAX_ENTRIES)
+        """The newest."""
 
     async def close(self) -> None:
         await self._log.close()
         await self._beats.close()
+        await self._snapshots.close()
+
+    async def exists(self) -> bool:
+        """Whether there ever was an agent under this prefix. Raises ClusterError."""
+        topic = self._settings.names().cluster_topic()
+        return await asyncio.to_thread(lambda: TopicAdmin(self._settings).find(topic) is not None)
 
     async def look(self) -> Replica:
         """The value at the end of the log. Raises ClusterError if Kafka does not answer, or the value is of a
         level that this version does not know."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                found = await self._log.read_to_end()
+                found = await self._read()
         except (RetriableError, TimeoutError) as error:
             raise ClusterError(f"the cluster's log can't be read: {error or 'no answer'}") from error
         for one in found:
@@ -73,6 +74,19 @@ class ClusterView:
             self.entries.append(LoggedEntry(one.offset, one.at_ms, kind, why, diff(before, self.replica)))
         return self.replica
 
+    async def _read(self) -> list[StampedEntry]:
+        try:
+            return await self._log.read_to_end()
+        except LogCutError as why:
+            replica = await self._snapshots.newest_confirmed()
+            if replica is None or replica.offset < self.replica.offset:
+                raise ClusterError(
+                    f"{why}, and there is no snapshot that this version can read: install a newer one"
+                ) from why
+            self.replica = replica
+            self._log.go_on_from(replica.offset + 1)
+            return await self._log.read_to_end()
+
     async def newest_beats(self) -> Sequence[Beat]:
         """The newest beat of each agent."""
         found = {beat.agent: beat for beat in await self._beats.read_to_end(newest=True)}
@@ -87,7 +101,7 @@ class ClusterView:
         entry = wish(self.replica, uuid4().hex)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                offset = await self._log.append(entry, self.replica.level, self._clock.now_ms())
+                offset = await self._log.append(entry)
         except (RetriableError, TimeoutError) as error:
             raise ClusterError(
                 f"the wish may or may not be in the cluster's log: {error or 'no answer'}; ask again, which does no harm"

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from kcontrol.core.cluster.model import ClusterJob, Unit
+from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
 
 FILE = "file:"
 """What the package of a job begins with, whose code is a file on the hosts."""
+_PLACEMENT = re.compile(r"(\d{1,18})/(\d{1,18})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 
 
@@ -39,6 +41,22 @@ def check_file(name: str) -> str:
     return str(path)
 
 
+def placement_text(placement: AgentPlacement) -> str:
+    """As `placement_of` reads it."""
+    return f"{placement.founded_ms}/{placement.generation}"
+
+
+def placement_of(text: str) -> AgentPlacement:
+    """Raises ConfigurationError."""
+    found = _PLACEMENT.fullmatch(text)
+    if found is None:
+        raise ConfigurationError(
+            f"--placement {text!r} is not FOUNDED_MS/GENERATION: it is for agents, which say by which entry of the "
+            "cluster's log they start a node; leave it out"
+        )
+    return AgentPlacement(int(found[1]), int(found[2]))
+
+
 class NodeCommands:
     """The commands of nodes and of the coordinator on this host."""
 
@@ -47,7 +65,7 @@ class NodeCommands:
         self._servers = bootstrap_servers
         self._work_dir = work_dir
 
-    def __call__(self, job: ClusterJob, unit: Unit) -> Sequence[str]:
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
         """Raises ConfigurationError: the file is not there, or no file of that folder."""
         file = (self._files / check_file(job.package.removeprefix(FILE))).resolve()
         if not job.package.startswith(FILE) or not file.is_relative_to(self._files):
@@ -57,7 +75,7 @@ class NodeCommands:
         nodes = sum(task.min for task in job.tasks)
         return self._kcontrol(
             *("node", str(file), "--node", str(unit[2]), "--nodes", str(nodes)),
-            *("--work-dir", str(self._work_dir)),
+            *("--work-dir", str(self._work_dir), "--placement", placement_text(placement)),
         )
 
     def coordinator(self, agent: str) -> Sequence[str]:

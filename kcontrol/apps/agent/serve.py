@@ -11,16 +11,18 @@ from pathlib import Path
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.session import AgentSession, Command, SessionOptions
+from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.model import FIRST_LEVEL, LATEST_LEVEL
 from kcontrol.errors import ReplacedError
 from kcontrol.settings.cluster import ClusterSettings
 
-LIMITS = AgentLimits(snapshots=False)
+LIMITS = AgentLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,13 @@ async def serve(
         options.tags,
         (FIRST_LEVEL, LATEST_LEVEL),
         earlier,
+        began_ms=SystemClock().now_ms(),
     )
     machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), earlier[-1] if earlier else "")
-    log, beats = KafkaClusterLog(cluster), KafkaBeats(cluster)
+    log, beats, snapshots = KafkaClusterLog(cluster), KafkaBeats(cluster), KafkaSnapshots(cluster)
     processes = HostProcesses(disk.units, options.kill_after_ms)
     session = AgentSession(
-        *(machine, disk, log, beats, processes, command, tell),
+        *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, command, tell),
         *(options.session, LIMITS),
     )
     try:
@@ -66,6 +69,7 @@ async def serve(
     finally:
         await log.close()
         await beats.close()
+        await snapshots.close()
         disk.close()
 
 

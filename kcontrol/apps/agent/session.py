@@ -12,17 +12,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
+from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
+from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
 
-Command = Callable[[ClusterJob, Unit], Sequence[str]]
-"""What is run for a unit. Raises ConfigurationError if it can't be run here."""
+Command = Callable[[ClusterJob, Unit, AgentPlacement], Sequence[str]]
+"""What is run for a unit, by its placement. Raises ConfigurationError if it can't be run here."""
 COORDINATOR: Unit = ("", "coordinator", 0)
 """The unit under which an agent's coordinator runs; no job has an empty name."""
 _USELESS = frozenset({2, 10, 15})
@@ -53,6 +55,7 @@ class AgentSession:
         disk: AgentDisk,
         log: KafkaClusterLog,
         beats: KafkaBeats,
+        store: SnapshotStore,
         processes: HostProcesses,
         command: Command,
         tell: Callable[[str], None],
@@ -60,6 +63,7 @@ class AgentSession:
         limits: AgentLimits,
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
+        self._store = store
         self._processes, self._command, self._tell = processes, command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
@@ -74,7 +78,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work)
+        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._cut)
         tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -106,13 +110,27 @@ class AgentSession:
 
     async def _read(self) -> None:
         asked_ms = self._clock.monotonic_ms()
-        for one in await self._log.read_to_end():
+        try:
+            found = await self._log.read_to_end()
+        except LogCutError as why:
+            await self._restore(str(why))
+            return
+        for one in found:
             self._machine.read(one.offset, one.entry)
             self._look()
             if self._machine.ended:
                 return
         self._machine.read_to_end(asked_ms)
         self._tell_stage()
+
+    async def _restore(self, why: str) -> None:
+        replica = await self._store.newest()
+        if replica is None or replica.offset < self.replica.offset:
+            raise RetriableError(f"{why}, and no snapshot that this version knows goes on from there")
+        self._machine.restore(replica)
+        self._log.go_on_from(replica.offset + 1)
+        self._tell(f"goes on from the snapshot at {replica.offset}")
+        self._look()
 
     def _look(self) -> None:
         if self._machine.removed and not self._leaves:
@@ -144,16 +162,27 @@ class AgentSession:
         entry = self._machine.entry(self._clock.monotonic_ms())
         if entry is None:
             return
+        if not await self._store.may_be_said(entry, self._machine.saved):
+            self._machine.withheld()
+            return
         asked_ms = self._clock.monotonic_ms()
         try:
             async with asyncio.timeout(self._limits.append_ms / 1000):
-                await self._log.append(entry, self.replica.level, self._clock.now_ms())
+                await self._log.append(entry)
         except (RetriableError, TimeoutError):
             now_ms = self._clock.monotonic_ms()
             reads = self._machine.up_to_date(now_ms) and now_ms - asked_ms < 2 * self._limits.append_ms
             self._machine.not_appended(now_ms, reads)
             raise
         self._machine.appended()
+
+    async def _cut(self) -> None:
+        """One member at a time deletes what a confirmed snapshot makes needless."""
+        value = self.replica
+        if value.members[:1] == (self._machine.me.name,) and self._machine.may_start(
+            self._clock.monotonic_ms()
+        ):
+            await self._store.cut(value.base)
 
     # --- running ------------------------------------------------------------------------------------------
 
@@ -177,7 +206,8 @@ class AgentSession:
         if not self._processes.is_free(unit) or now_ms < self._not_before_ms.get(unit, now_ms):
             return
         try:
-            command = self._command(self.replica.jobs[unit[0]], unit)
+            placement = AgentPlacement(self.replica.founded_ms, generation)
+            command = self._command(self.replica.jobs[unit[0]], unit, placement)
         except ConfigurationError as error:
             self._not_before_ms[unit] = now_ms + self._options.restart_ms
             self._machine.unit_failed(unit, generation, str(error))

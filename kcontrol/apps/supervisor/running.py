@@ -52,7 +52,8 @@ class RunOptions:
     """What was asked for. nodes: those to run here. own_size: how many the pipeline has,
     if not as many as the file says.
     data_dir: for the nodes' directories and the children's logs. standby: with a second process for each
-    node. new: nodes that the pipeline has not yet wait until it has. create_outputs: see `kcontrol node`."""
+    node. new: nodes that the pipeline has not yet wait until it has. instead: they wait until they are to be nodes in place
+    of other processes, which another run of this directory may keep. create_outputs: see `kcontrol node`."""
 
     file: Path
     nodes: tuple[int, ...]
@@ -64,6 +65,7 @@ class RunOptions:
     max_short_lives: int = MAX_SHORT_LIVES
     standby: bool = False
     new: bool = False
+    instead: bool = False
     create_outputs: int | None = None
 
 
@@ -118,7 +120,7 @@ class Running:
 
     async def _run(self) -> None:
         with ExitStack() as locks:
-            for node in self._options.nodes:
+            for node in () if self._options.instead else self._options.nodes:
                 locks.enter_context(self._lock(node))
             await self._run_alone()
 
@@ -155,9 +157,10 @@ class Running:
 
     def _start_node(self, node: int) -> None:
         """And whoever stands by for it. The one that dies comes back to stand by for the other."""
-        waits = ("--new",) if self._options.new else ()
-        command = ("node", str(self._options.file), "--node", str(node), *waits, *self._place())
-        if not self._options.standby:
+        options = self._options
+        waits = ("--new",) if options.new else ("--instead",) if options.instead else ()
+        command = ("node", str(options.file), "--node", str(node), *waits, *self._place())
+        if not options.standby:
             self._children.add(self._child(_node_name(node), *command))
             return
         self._children.add(replace(self._child(_node_name(node), *command), again=[_STANDBY]))

@@ -23,7 +23,7 @@ from kcontrol.core.cluster.liveness import (
     hear,
     judges_nobody,
 )
-from kcontrol.core.cluster.model import EMPTY, AgentStage, Place, Replica, Unit
+from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
 
@@ -140,6 +140,9 @@ class AgentMachine:
         """From a confirmed snapshot, as what is before it was deleted from the log."""
         was = self.me.is_known_by(self.replica)
         self.replica = replica
+        if not self._knows_level():
+            self._end_of_level()
+            return
         sha = digest(replica)
         self._marks = {replica.offset: sha}
         self.saved = SavedReplica(replica.offset, sha, replica)
@@ -148,10 +151,7 @@ class AgentMachine:
     def read(self, offset: int, entry: ClusterEntry | None) -> None:
         """One more entry of the log; None for one that nobody can read."""
         if not self._knows_level():
-            self.ended = (
-                f"the cluster's level is {self.replica.level}, and this agent supports "
-                f"{self.me.levels[0]} to {self.me.levels[1]}: install a newer version"
-            )
+            self._end_of_level()
             return
         was = self.me.is_known_by(self.replica)
         self._apply(offset, entry)
@@ -161,6 +161,12 @@ class AgentMachine:
 
     def _knows_level(self) -> bool:
         return self.replica.level <= self.me.levels[1]
+
+    def _end_of_level(self) -> None:
+        self.ended = (
+            f"the cluster's level is {self.replica.level}, and this agent supports "
+            f"{self.me.levels[0]} to {self.me.levels[1]}: install a newer version"
+        )
 
     def _apply(self, offset: int, entry: ClusterEntry | None) -> None:
         if entry is None:
@@ -215,7 +221,7 @@ class AgentMachine:
         newest = max(self._marks, default=-1)
         gap = self._beat_ms is None or now_ms - self._beat_ms > self.late_ms
         self._sent_ms[self._seq] = now_ms
-        mark = (newest, self._marks.get(newest, ""))
+        mark = Mark(newest, self._marks.get(newest, ""))
         self._seq += 1
         return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, mark, self._before)
 
@@ -288,6 +294,10 @@ class AgentMachine:
         """The entry that was under way is in the log."""
         self._flight = None
         self._mute_since_ms = None
+
+    def withheld(self) -> None:
+        """The shell has not said it, as it is not true of what is stored; it is due again after a while."""
+        self._flight = None
 
     def not_appended(self, now_ms: int, reads: bool) -> None:
         """It was given up; it may be in the log all the same. reads: the log could be read meanwhile, so only

@@ -30,7 +30,7 @@ def _settings(before: Replica, after: Replica) -> Iterator[str]:
     if before.proposed != after.proposed and after.proposed is not None:
         yield f"snapshot at {after.proposed.offset} proposed by {after.proposed.by}"
     if before.base != after.base:
-        yield f"snapshot at {after.base[0]} confirmed"
+        yield f"snapshot at {after.base.offset} confirmed"
 
 
 def _agents(before: Replica, after: Replica) -> Iterator[str]:

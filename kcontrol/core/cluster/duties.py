@@ -28,7 +28,8 @@ from kcontrol.core.cluster.model import FIRST_LEVEL, AgentStage, Replica
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an agent knows of itself. earlier: incarnations that its disk remembers, the oldest first."""
+    """What an agent knows of itself. earlier: incarnations that its disk remembers, the oldest first. began_ms:
+    of this process, by the wall clock."""
 
     name: str
     incarnation: str
@@ -37,6 +38,7 @@ class Identity:
     levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
     earlier: tuple[str, ...] = ()
     once: bool = False
+    began_ms: int = 0
 
     @property
     def who(self) -> Who:
@@ -114,7 +116,7 @@ def _join(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEnt
     """As nobody yet, as the next incarnation of who is known by this name, or in place of one that is silent.
     None if another process has the name and lives."""
     known = replica.agents.get(me.name)
-    ask = Prepare(*me.who, slots=me.slots, tags=me.tags, levels=me.levels, once=me.once)
+    ask = Prepare(*me.who, slots=me.slots, tags=me.tags, levels=me.levels, once=me.once, began_ms=me.began_ms)
     if known is None or me.name in replica.collectors:
         return [ask]
     if me.was_known_by(replica):
@@ -150,7 +152,7 @@ def snapshot_duties(replica: Replica, me: Identity, marks: Mapping[int, str]) ->
     newest = max((at for at in marks if at % every == 0 and 0 < at <= replica.offset), default=-1)
     proposed = replica.proposed
     asked: list[ClusterEntry] = []
-    newer = newest > max(replica.base[0], proposed.offset if proposed else -1)
+    newer = newest > max(replica.base.offset, proposed.offset if proposed else -1)
     if newer and replica.members[newest // every % len(replica.members)] == me.name:
         asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     if proposed is not None and marks.get(proposed.offset) == proposed.digest:

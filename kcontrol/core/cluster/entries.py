@@ -15,7 +15,8 @@ class Prepare:
     """Asks to join, or goes on as the next incarnation of a known agent.
 
     previous: the incarnation that it takes the place of, '' if none. lost: its disk does not remember that
-    one, which was silent; so its place in the ring and its units are given up.
+    one, which was silent; so its place in the ring and its units are given up. began_ms: when it began, by its
+    wall clock.
     """
 
     agent: str
@@ -26,6 +27,7 @@ class Prepare:
     tags: tuple[str, ...] = ()
     levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
     once: bool = False
+    began_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

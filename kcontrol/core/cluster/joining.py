@@ -38,6 +38,8 @@ def on_prepare(change: Change, entry: Prepare) -> None:
     elif known is None and len(change.replica.agents) >= change.replica.policy.agents:
         raise EntryRejectedError("as many agents are known as may be")
     _join(change, agent)
+    if change.replica.founded_ms == 0:
+        change.set(founded_ms=max(1, entry.began_ms))
 
 
 def _supported(replica: Replica, levels: tuple[int, int]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.model import NO_MARK, ClusterPolicy, Mark
 
 Who = tuple[str, str]
 """An agent's name and incarnation."""
@@ -31,7 +31,7 @@ class Beat:
     seq: int
     gap: bool
     applied: int
-    mark: tuple[int, str] = (-1, "")
+    mark: Mark = NO_MARK
     before: str = ""
 
 
@@ -49,7 +49,7 @@ class Liveness:
     back: int = -1
     at: Mapping[Who, int] = field(default_factory=dict)
     heard: frozenset[Who] = frozenset()
-    marks: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    marks: Mapping[str, Mark] = field(default_factory=dict)
     many_at: int | None = None
 
 
@@ -107,5 +107,5 @@ def judges_nobody(liveness: Liveness) -> Liveness:
 def differs_from_most(liveness: Liveness, marks: Mapping[int, str]) -> bool:
     """Whether most of those that one can be compared with have another value at an offset, oneself among the
     others."""
-    comparable = [digest == marks[offset] for offset, digest in liveness.marks.values() if offset in marks]
+    comparable = [one.digest == marks[one.offset] for one in liveness.marks.values() if one.offset in marks]
     return comparable.count(False) > comparable.count(True) + 1

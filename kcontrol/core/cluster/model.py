@@ -169,6 +169,17 @@ Allocations = Mapping[str, Mapping[str, tuple[Place | None, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What the value is at an offset, by its digest; none at -1."""
+
+    offset: int = -1
+    digest: str = ""
+
+
+NO_MARK = Mark()
+
+
+@dataclass(frozen=True, slots=True)
 class Proposed:
     """A snapshot that another member has to confirm."""
 
@@ -181,16 +192,17 @@ class Proposed:
 class Replica:
     """All of it.
 
-    level: of the function that is applied to it. offset: of the newest entry. agents: every known one, by
-    name. members: in the order of joining; needed beside `pairs`, as none and one member look alike there.
-    pairs: who watches whom, one ring of all members. prepared, accepted: joiner -> whom it will watch.
-    waiting: joiners, the next first. forgotten: the newest `touched` of finished jobs that are not kept. bad:
-    by unit, agents that could not run it. base: offset and digest of the newest confirmed snapshot; what is
-    before it may be deleted from the log.
+    level: of the function that is applied to it. offset: of the newest entry. founded_ms: when the first agent
+    of all began, by its wall clock. agents: every known one, by name. members: in the order of joining;
+    needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
+    members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
+    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. base:
+    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log.
     """
 
     level: int = FIRST_LEVEL
     offset: int = -1
+    founded_ms: int = 0
     policy: ClusterPolicy = field(default_factory=ClusterPolicy)
     agents: Mapping[str, Agent] = field(default_factory=dict)
     members: tuple[str, ...] = ()
@@ -205,7 +217,7 @@ class Replica:
     bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     coordinators: tuple[Place, ...] = ()
     proposed: Proposed | None = None
-    base: tuple[int, str] = (-1, "")
+    base: Mark = NO_MARK
 
     def stage(self, name: str) -> AgentStage:
         if name in self.members:

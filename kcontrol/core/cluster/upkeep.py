@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import Configure, ConfirmSnapshot, Drain, ProposeSnapshot, RaiseLevel
-from kcontrol.core.cluster.model import Proposed
+from kcontrol.core.cluster.model import Mark, Proposed
 
 
 def on_drain(change: Change, entry: Drain) -> None:
@@ -34,7 +34,10 @@ def on_raise_level(change: Change, entry: RaiseLevel) -> None:
 
 def on_propose_snapshot(change: Change, entry: ProposeSnapshot) -> None:
     change.author(entry.by, entry.by_incarnation)
-    if entry.by not in change.replica.members or not change.replica.base[0] < entry.offset < change.offset:
+    if (
+        entry.by not in change.replica.members
+        or not change.replica.base.offset < entry.offset < change.offset
+    ):
         raise EntryRejectedError("not by a member, or no newer than what is confirmed")
     change.set(proposed=Proposed(entry.offset, entry.digest, entry.by))
 
@@ -48,4 +51,4 @@ def on_confirm_snapshot(change: Change, entry: ConfirmSnapshot) -> None:
         raise EntryRejectedError("not by a member")
     if entry.by == proposed.by and len(change.replica.members) > 1:
         raise EntryRejectedError("who proposed it does not confirm it")
-    change.set(proposed=None, base=(entry.offset, entry.digest))
+    change.set(proposed=None, base=Mark(entry.offset, entry.digest))

@@ -29,7 +29,7 @@ from kcontrol.core.model import (
     LimitsSpec,
     PipelineSpec,
 )
-from kcontrol.core.step.layout_change import changed, refused_live
+from kcontrol.core.step.layout_change import changed, left_out, refused_live
 
 _OVER = (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP)
 
@@ -79,7 +79,7 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         return
     change = state.changing.now
     if change is None or change.request_id != request.request_id:
-        target = changed(spec, request.nodes)
+        target = changed(spec, request.nodes, left_out(request))
         change = LiveChange(request.request_id, spec.fingerprint, target, state.now_ms, request.replaced)
         state.changing = state.changing.at(change)
     why = _lost(state, spec, change, request)
@@ -111,7 +111,7 @@ def _refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest
         return f"change {request.number} of the layout was asked for, and the next one would be {number}: ask again"
     if request.nodes == 0:
         return "what was asked for before is withdrawn"
-    return refused_live(spec, request.nodes, state.steps.step, request.replaced)
+    return refused_live(spec, request.nodes, state.steps.step, request.replaced, left_out(request))
 
 
 def _lost(state: CoordinatorState, spec: PipelineSpec, change: LiveChange, request: LayoutRequest) -> str:
@@ -261,6 +261,8 @@ def _awaited(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) ->
         how = f": start kcontrol node --node {new[0]} --new" if new else ""
         if change.replaced and missing[0] in change.replaced:
             how = f": start kcontrol node --node {missing[0]} --instead"
+            if change.target.renumbered is not None:
+                how += f" on the host of node {change.target.renumbered[0]}, whose place it takes"
         return f"waiting for node {', '.join(map(str, missing))} to make ready{how}"
     if not spec.stateful:
         return ""

@@ -223,7 +223,8 @@ def _resign(turn: Turn, who: str) -> None:
 def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -> None:
     state = turn.state
     incarnation = state.view.incarnation(record.node)
-    if incarnation is not None and (isinstance(record, NodeJoin) or record.incarnation == incarnation):
+    said_by = logged.offset if isinstance(record, NodeJoin) else record.incarnation
+    if incarnation is not None and said_by == incarnation:
         state.hearing = state.hearing.heard_from(record.node, incarnation, state.now_ms, logged.timestamp_ms)
 
 

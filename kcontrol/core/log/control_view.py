@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from kcontrol.core.log import keys
 from kcontrol.core.model import (
+    AgentPlacement,
     CheckpointPart,
     CheckpointRequest,
     Claim,
@@ -43,7 +44,8 @@ class PipelineView:
     """A fold of the control partition. `latest` is never changed in place: each `evolve` makes its own.
 
     epoch: the offset of the newest claim, or -1.
-    incarnations: by node, its newest (offset of the newest join).
+    incarnations: by node, its newest (offset of the newest join, of those that do not come late).
+    placements: by node, the newest by which an agent has started a process of it that has joined.
     skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every
     event.
     """
@@ -53,6 +55,7 @@ class PipelineView:
     epoch: int
     incarnations: Mapping[int, int]
     skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    placements: Mapping[int, AgentPlacement] = field(default_factory=dict)
 
     @staticmethod
     def empty(pipeline: str) -> PipelineView:
@@ -116,6 +119,11 @@ class PipelineView:
         """The newest incarnation of a node."""
         return self.incarnations.get(node)
 
+    def is_replaced(self, node: int, incarnation: int, placement: AgentPlacement | None) -> bool:
+        """Whether another process is the node instead of the one that joined as this, by this placement:
+        because it joined later, or because it was placed later."""
+        return self.incarnations.get(node, -1) > incarnation or is_late(placement, self.placements.get(node))
+
     # --- of a node's newest incarnation; None while it has none, or has said nothing of the kind
 
     def node_state(self, node: int) -> NodeState | None:
@@ -168,6 +176,12 @@ class PipelineView:
         )
 
 
+def is_late(placement: AgentPlacement | None, newest: AgentPlacement | None) -> bool:
+    """Whether an agent has started a process by a placement that has been overtaken. Who was started by
+    somebody else is never late: that was a person's wish."""
+    return placement is not None and newest is not None and placement < newest
+
+
 def evolve(view: PipelineView, logged: Logged) -> PipelineView:
     """The view after one more record, which must be the next in offset order; records of
     other pipelines change nothing."""
@@ -179,13 +193,28 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
     latest = dict(view.latest)
     latest[keys.key_of(record)] = logged
     epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
+    placements = view.placements
     if isinstance(record, Claim):
         epoch = logged.offset
     elif isinstance(record, NodeJoin):
-        incarnations = {**incarnations, record.node: logged.offset}
+        incarnations, placements = _joined(view, record, logged.offset)
     elif isinstance(record, SkipRequest):
         skips = {**skips, (record.input, record.partition): keys.key_of(record)}
-    return PipelineView(view.pipeline, latest, epoch, incarnations, skips)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements)
+
+
+_Joined = tuple[Mapping[int, int], Mapping[int, AgentPlacement]]
+
+
+def _joined(view: PipelineView, join: NodeJoin, offset: int) -> _Joined:
+    """Incarnations and placements after one more join."""
+    newest = view.placements.get(join.node)
+    if is_late(join.placement, newest):
+        return view.incarnations, view.placements
+    incarnations = {**view.incarnations, join.node: offset}
+    if join.placement is None or join.placement == newest:
+        return incarnations, view.placements
+    return incarnations, {**view.placements, join.node: join.placement}
 
 
 def _forget(view: PipelineView, key: str) -> PipelineView:
@@ -194,29 +223,38 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
         return view
     latest = dict(view.latest)
     del latest[key]
-    epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
+    epoch, skips = view.epoch, view.skips
+    incarnations, placements = view.incarnations, view.placements
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
-    elif isinstance(gone.record, NodeJoin) and incarnations.get(gone.record.node) == gone.offset:
-        incarnations = _incarnations_of(latest.values())
+    elif isinstance(gone.record, NodeJoin):
+        incarnations, placements = _all_joined(latest.values())
     elif isinstance(gone.record, SkipRequest):
         skips = {place: kept for place, kept in skips.items() if kept != key}
-    return replace(view, latest=latest, epoch=epoch, incarnations=incarnations, skips=skips)
+    return replace(
+        view, latest=latest, epoch=epoch, incarnations=incarnations, skips=skips, placements=placements
+    )
 
 
-def _incarnations_of(records: Iterable[Logged]) -> dict[int, int]:
+def _all_joined(records: Iterable[Logged]) -> _Joined:
     incarnations: dict[int, int] = {}
-    for logged in records:
-        if isinstance(logged.record, NodeJoin):
-            incarnations[logged.record.node] = max(logged.offset, incarnations.get(logged.record.node, -1))
-    return incarnations
+    placements: dict[int, AgentPlacement] = {}
+    joins = [(one.offset, one.record) for one in records if isinstance(one.record, NodeJoin)]
+    for _, join in joins:
+        if join.placement is not None and not is_late(join.placement, placements.get(join.node)):
+            placements[join.node] = join.placement
+    for offset, join in joins:
+        if not is_late(join.placement, placements.get(join.node)):
+            incarnations[join.node] = max(offset, incarnations.get(join.node, -1))
+    return incarnations, placements
 
 
 def superseded_keys(view: PipelineView) -> tuple[str, ...]:
     """Keys that a new coordinator may forget: what was said by, or to, incarnations and claims that have a
     successor.
 
-    The newest claim, each node's newest join, and everything their authors say now are never among them, and
+    The newest claim, each node's newest join, that of its newest placement, and everything their authors say now
+    are never among them, and
     what has a successor has one for ever; so a reader's idea of who is newest can't change, whoever forgets
     and whenever.
     """
@@ -229,7 +267,9 @@ def superseded_keys(view: PipelineView) -> tuple[str, ...]:
             case Command():
                 old = record.claim_epoch < view.epoch
             case NodeJoin():
-                old = logged.offset != view.incarnations.get(record.node)
+                newest = view.placements.get(record.node)
+                tells = record.placement is not None and record.placement == newest
+                old = logged.offset != view.incarnations.get(record.node) and not tells
             case NodeState() | Received() | Replaying() | Written() | CheckpointPart():
                 old = record.incarnation < view.incarnations.get(record.node, -1)
             case _:

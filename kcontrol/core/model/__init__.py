@@ -22,6 +22,7 @@ from kcontrol.core.model.checkpoints import (
     SavedFiles,
 )
 from kcontrol.core.model.control import (
+    AgentPlacement,
     Claim,
     Command,
     ControlRecord,
@@ -91,6 +92,7 @@ from kcontrol.core.model.words import (
     NodePhase,
     PipelinePhase,
     Reason,
+    UpgradeWay,
     WatermarkPolicy,
 )
 
@@ -98,6 +100,7 @@ __all__ = [
     "EMPTY_DIGEST",
     "IN_WORK_DIR",
     "SHARED_OUT",
+    "AgentPlacement",
     "Assignment",
     "BadRecords",
     "Checkpoint",
@@ -169,6 +172,7 @@ __all__ = [
     "StepWork",
     "Token",
     "Tombstone",
+    "UpgradeWay",
     "Watermark",
     "WatermarkPolicy",
     "WatermarkSpec",

@@ -66,9 +66,25 @@ class SkipRequest:
 # --- control records: from nodes ----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class AgentPlacement:
+    """Which entry of the log of a cluster of agents put a process where it runs; the greater is the newer.
+
+    founded_ms: when that cluster's first agent began, by its wall clock: tells one log from the next.
+    generation: offset of the entry.
+    """
+
+    founded_ms: int
+    generation: int
+
+
 @dataclass(frozen=True, slots=True)
 class NodeJoin:
-    """`p/node/N/join/UUID`: a new incarnation of a node; the record's offset is its incarnation."""
+    """`p/node/N/join/UUID`: a new incarnation of a node; the record's offset is its incarnation.
+
+    It takes the place of the one before, unless it was placed by an agent and one of a newer placement has
+    joined: then it comes late, and nobody goes by it.
+    """
 
     pipeline: str
     node: int
@@ -81,6 +97,8 @@ class NodeJoin:
     """What it computes with."""
     planning: str = ""
     """When Spark plans its queries: `once`, or `each step`, with the reason; '' if it does not say."""
+    placement: AgentPlacement | None = None
+    """By which an agent has started it; None if somebody else has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,13 @@ class LayoutRequest:
     """How long it may be prepared; then it is given up, and nothing was changed."""
     replaced: tuple[int, ...] = ()
     """Nodes that other processes are to be from then on, with all that they have; how many nodes there are stays."""
+    without: int = -1
+    """A node that is left out, which `replaced` names: another process takes its number, with what the node with the highest
+    number has, which is left out instead. -1: those with the highest numbers are left out, if there are to be fewer."""
+    way: str = ""
+    """Of an upgrade, how it goes (`UpgradeWay`); '': the request is of none."""
+    left: tuple[int, ...] = ()
+    """Of an upgrade: the nodes that are still to be upgraded after this, in order; whoever goes on with it begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,8 @@ class LayoutReady:
     """Why this process can't be the node; '' if it can."""
     beat: int
     """Counts the repeats, so that no two are equal."""
+    linked_bytes: int = 0
+    """Of what was copied as much was on its host already, and is linked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,15 @@ class LayoutPhase(StrEnum):
     GIVEN_UP = "given_up"
 
 
+class UpgradeWay(StrEnum):
+    """How the processes of a pipeline that runs are replaced by others, node by node."""
+
+    REPLACE = "replace"
+    """By one wherever it is: what the node has is copied."""
+    IN_PLACE = "in-place"
+    """By one on the same host, in the same directory: nothing is copied."""
+
+
 class FailureKind(StrEnum):
     """Whose fault a failed attempt is; only QUERY and LOST count towards a halt."""
 

@@ -4,11 +4,16 @@ replays.
 The state is what coordinators go by, so it is said at once when anything in it changes, and again and again,
 because silence means death. Input is said when it grows, and now and then; not while the node is behind the
 log, since it can't be used then.
+
+Where steps follow each other closely, most of that is news of a moment: that a step is finished, that the next one is begun,
+how much input there is for one that nobody decides yet. Such news waits a little for what is said anyway when the attempt is
+written: see docs/decisions/095-said-together.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
 from kcontrol.core.events import InputArrived
 from kcontrol.core.model import (
@@ -25,18 +30,25 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.checkpoints import all_openable
 from kcontrol.core.node.state import NodeMachine, Said, SeenInput
-from kcontrol.core.node.table import ATTEMPTING, NodeStage
+from kcontrol.core.node.table import ATTEMPTING, UNWRITTEN, NodeStage
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step.gaps import gaps_after, records_between
 from kcontrol.core.step.offsets import next_offset
 
 STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
+FINISHED_WAITS_MS = 10
+"""How long a node keeps to itself that it has finished a step of its own: as a rule the next command is on its way."""
+BEGUN_WAITS_MS = 100
+"""How long it keeps to itself that it has begun an attempt."""
+INPUT_WAITS_MS = 50
+"""Least time between two reports of input while queries work: the next step is decided when they have written."""
 
-_ATTEMPTING = (*ATTEMPTING, NodeStage.FINISHING)
-_RUNNING = (*_ATTEMPTING, NodeStage.REPLAYING, NodeStage.OPENING)
+_RUNNING = (*ATTEMPTING, NodeStage.FINISHING, NodeStage.REPLAYING, NodeStage.OPENING)
 """A step is under way, the one after `step`: attempted, replayed, or to be replayed once
 its own attempt is taken back."""
+_STANDING = attrgetter("claim_epoch", "command_epoch", "error", "checkpoint")
+"""What does not change from step to step while all is well."""
 _SAYS_INPUT = (NodeStage.IDLE, *ATTEMPTING, NodeStage.FAILED)
 """A failed node says it too: it may have failed for want of input, and how far that reaches
 now is what a person must know."""
@@ -49,23 +61,47 @@ def speak(turn: NodeTurn) -> None:
         return
     _say_received(turn)
     _say_state(turn)
-    turn.wake_at(state.said_ms + STATE_EVERY_MS)
 
 
 def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
-    """If there is news, or it was said long ago, or `again`."""
+    """If there is news that can't wait, or it was said long ago, or `again`."""
     state = turn.state
-    attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
+    attempt = state.work.token if state.work is not None and _attempts(state) else None
     openable, checkpoint = all_openable(state), state.steps.checkpoint
     now = Said(
         _phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint
     )
-    if again or now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
+    due_ms = min(state.said_ms + STATE_EVERY_MS, _waits_until_ms(state, now))
+    if again or state.now_ms >= due_ms:
         state.said = now
         state.said_ms = state.now_ms
         state.beat += 1
         who = state.pipeline, state.node, state.incarnation
         turn.records.append(NodeState(*who, **now._asdict(), beat=state.beat, ended=state.ended))
+        due_ms = state.now_ms + STATE_EVERY_MS
+    turn.wake_at(due_ms)
+
+
+def _attempts(state: NodeMachine) -> bool:
+    """Whether the step under way is an attempt of this incarnation, from its command until it is finished; a replay is none,
+    though it has the token of the attempt that was committed."""
+    return state.at in ATTEMPTING or (state.at is NodeStage.FINISHING and state.seen_ms > 0)
+
+
+def _waits_until_ms(state: NodeMachine, now: Said) -> int:
+    """Until when what there is to say may be kept back: for ever if it is what was said last. Nobody waits to hear that a step
+    which the node is known to have written is finished, nor that the next one is begun."""
+    before = state.said
+    if now == before:
+        return state.said_ms + STATE_EVERY_MS
+    if before is None or _STANDING(now) != _STANDING(before):
+        return state.now_ms
+    if state.at is NodeStage.WRITING:
+        return state.begun_ms + BEGUN_WAITS_MS
+    finished = state.ended is not None and before.attempt is not None and now.step == before.step + 1
+    if state.at is NodeStage.IDLE and finished and now.command_serial == before.command_serial:
+        return state.finished_ms + FINISHED_WAITS_MS
+    return state.now_ms
 
 
 def _phase(state: NodeMachine) -> NodePhase:
@@ -157,12 +193,17 @@ def _say_received(turn: NodeTurn) -> None:
     state = turn.state
     if state.at not in _SAYS_INPUT or state.step != state.steps.step:
         return
+    if state.at in UNWRITTEN and state.now_ms < state.input_said_ms + INPUT_WAITS_MS:
+        if state.unsaid:
+            turn.wake_at(state.input_said_ms + INPUT_WAITS_MS)
+        return
     names = state.unsaid
     if state.now_ms >= state.received_ms + RECEIVED_EVERY_MS:
         names = tuple(state.arrivals)
     if not names:
         return
     turn.records.extend(_received(state, name) for name in names)
+    state.input_said_ms = state.now_ms
     state.received_step = state.step + 1
     state.unsaid = ()
     if len(names) == len(state.arrivals):

@@ -129,7 +129,7 @@ def end(turn: NodeTurn, reason: str, *, relaid: bool = False) -> None:
     if state.at in AT_WORK:
         _cancel(turn)
     state.error = reason
-    replaced = state.view.incarnations.get(state.node, -1) > state.incarnation
+    replaced = state.is_replaced
     turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN, relaid and not replaced))
 
 

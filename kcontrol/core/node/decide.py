@@ -138,7 +138,7 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
             f"fingerprint {record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start "
             "the node again",
         )
-    elif state.view.incarnations.get(state.node, -1) > state.incarnation:
+    elif state.is_replaced:
         end(
             turn,
             f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
@@ -283,7 +283,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
     drop_parts(turn)
-    if state.view.incarnations.get(state.node, -1) > state.incarnation:
+    if state.is_replaced:
         end(
             turn,
             f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",

@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import Boundaries, StepsView
-from kcontrol.core.model import Checkpoint, Command, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
+from kcontrol.core.model import (
+    AgentPlacement,
+    Checkpoint,
+    Command,
+    EndTimes,
+    NodePhase,
+    ReceivedPartition,
+    StepWork,
+    Token,
+)
 from kcontrol.core.node.table import NodeStage
 
 SHUT_DOWN = "shut down by command"
@@ -57,6 +66,8 @@ class NodeMachine:
     """What the wall clock showed more at the last tick."""
     wake_ms: int | None = None
     incarnation: int = -1
+    placement: AgentPlacement | None = None
+    """By which an agent has started this process; None if somebody else has."""
     fingerprint: str = ""
     """Of the definition that this incarnation was started with."""
 
@@ -79,6 +90,8 @@ class NodeMachine:
     """When its boundary was read; 0 for a replay."""
     ended: EndTimes | None = None
     """When `step` ended, if it was attempted here."""
+    finished_ms: int = 0
+    """When the engine had finished `step`."""
     overdue_answers: int = 0
     """Answers of the engine that are still to come to what was cancelled, and mean nothing any more."""
     error: str = ""
@@ -96,6 +109,8 @@ class NodeMachine:
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
+    input_said_ms: int = 0
+    """When some input was said last."""
     received_step: int = 0
     """The newest step for which this incarnation has said that it has received input."""
     said: Said | None = None
@@ -104,9 +119,15 @@ class NodeMachine:
     beat: int = 0
 
     @staticmethod
-    def initial(pipeline: str, node: int) -> NodeMachine:
+    def initial(pipeline: str, node: int, placement: AgentPlacement | None = None) -> NodeMachine:
         """Before anything was read."""
-        return NodeMachine(pipeline, node, PipelineView.empty(pipeline), StepsView(pipeline), Boundaries())
+        parts = PipelineView.empty(pipeline), StepsView(pipeline), Boundaries()
+        return NodeMachine(pipeline, node, *parts, placement=placement)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another process is this node since."""
+        return self.view.is_replaced(self.node, self.incarnation, self.placement)
 
     def begun_at(self, newest: Checkpoint) -> NodeMachine:
         """The same, for a reader of the log of steps that begins at a checkpoint: see
@@ -134,6 +155,7 @@ class NodeMachine:
     def go_on(self, step: int) -> None:
         """The engine has finished this step."""
         self.ended = EndTimes(self.wall(self.seen_ms), self.wall(self.now_ms)) if self.seen_ms else None
+        self.finished_ms = self.now_ms
         self.step = step
 
     def copy(self) -> NodeMachine:

@@ -11,7 +11,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kcontrol.core.model import SHARED_OUT, Assignment, InputSpec, OutputSpec, PartitionNodes, PipelineSpec
+from kcontrol.core.model import (
+    SHARED_OUT,
+    Assignment,
+    InputSpec,
+    LayoutRequest,
+    OutputSpec,
+    PartitionNodes,
+    PipelineSpec,
+)
 from kcontrol.core.step.assignment import (
     Owners,
     ShardMove,
@@ -96,6 +104,11 @@ def changed(
     )
 
 
+def left_out(request: LayoutRequest) -> int | None:
+    """The node that another one takes the number of, as `changed` wants it."""
+    return None if request.without < 0 else request.without
+
+
 def refused_shards(spec: PipelineSpec, shards: int) -> str:
     """Why the layout that `spec` is of can't have so many shards, with its nodes, or ''."""
     where, now = f"pipeline {spec.pipeline!r}", spec.layout.shuffle_partitions
@@ -155,9 +168,12 @@ def refused_change(
     return _refused_partitions(spec, submitted, nodes, without)
 
 
-def refused_live(spec: PipelineSpec, nodes: int, step: int, replaced: Sequence[int] = ()) -> str:
+def refused_live(
+    spec: PipelineSpec, nodes: int, step: int, replaced: Sequence[int] = (), without: int | None = None
+) -> str:
     """Why a pipeline that runs by `spec`, and has made so many steps, can't go on with so many nodes, or ''. replaced: nodes
-    that are to be other processes, in place of another number of nodes."""
+    that are to be other processes, in place of another number of nodes. without: the one of them that is left out, and takes
+    the place of the one with the highest number."""
     where = f"pipeline {spec.pipeline!r}"
     if step == 0:
         return (
@@ -169,6 +185,10 @@ def refused_live(spec: PipelineSpec, nodes: int, step: int, replaced: Sequence[i
             f"{where} keeps state and has no place for checkpoints, from which new nodes could take it: give its definition "
             "checkpoint=kcontrol.Checkpoint(LOCATION)"
         )
+    if without is not None:
+        if nodes != spec.nodes - 1 or tuple(replaced) != (without,) or without == nodes:
+            return f"{where} has {spec.nodes} nodes: one of them is left out at a time, whose number another process takes"
+        return refused_change(spec, spec, nodes, without)
     if not replaced:
         return refused_change(spec, spec, nodes)
     if nodes != spec.nodes or not {*replaced} <= set(range(spec.nodes)):

@@ -26,6 +26,7 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.adapters.metrics.agents import ClusterMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.apps.http_server import serve_interface
@@ -34,6 +35,7 @@ from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.requests.table_questions import TableAnswer, TableColumn, TableQuestion
 from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import (
     MemoryKafka,
@@ -181,6 +183,7 @@ async def _serve(
         metrics = PipelineMetrics(registry, clock)
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
+        ClusterMetrics(registry, ClusterSeen)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         app = make_app(
             Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S, look=look),

@@ -101,6 +101,7 @@ def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> 
         "/nodes/{node}/profile/{what}",
     )
     assert {f"{pipeline}{part}" for part in (*reads, *lookups, *writes)} <= paths
+    assert {f"/v1/cluster{part}" for part in ("", "/agents", "/jobs", "/log")} <= paths
     assert {"/v1/pipelines", "/v1/metadata", "/metrics", "/health/live", "/health/ready"} <= paths
     for path, operations in served["paths"].items():
         for operation in operations.values():

@@ -11,11 +11,12 @@ from pathlib import Path
 from kcontrol.apps.agent.serve import AgentOptions, serve
 from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.core.cluster.model import ClusterJob, Unit
+from kcontrol.core.model import AgentPlacement
 from kcontrol.settings.cluster import ClusterSettings
 
 
 def main(name: str, servers: str, prefix: str, folder: str) -> None:
-    def command(job: ClusterJob, unit: Unit) -> Sequence[str]:
+    def command(job: ClusterJob, unit: Unit, _placement: AgentPlacement) -> Sequence[str]:
         told = Path(folder) / "told"
         script = f'echo "{name} {unit[2]} {job.revision} $$" >> {told}; exec sleep 600'
         return ("sh", "-c", script)

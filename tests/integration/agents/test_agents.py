@@ -17,13 +17,12 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, KillJob, Notify, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import ClusterPolicy, Replica, TaskSpec
+from kcontrol.core.cluster.model import ClusterPolicy, Mark, Replica, TaskSpec
 from kcontrol.errors import TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.topics import create_topic
@@ -49,11 +48,11 @@ async def _write_and_read(prefixed: ClusterSettings) -> None:
     try:
         assert await beats.read_to_end() == []
         said = [Configure(ClusterPolicy(beat_ms=700)), Notify("a", "a-1")]
-        offsets = [await log.append(entry, 1, 123) for entry in said]
+        offsets = [await log.append(entry) for entry in said]
         read = await other.read_to_end()
         assert [(one.offset, one.entry) for one in read] == list(zip(offsets, said, strict=True))
         assert await other.read_to_end() == []
-        beat = Beat("a", "a-1", 3, True, 1, (0, "sha"), "a-0")
+        beat = Beat("a", "a-1", 3, True, 1, Mark(0, "sha"), "a-0")
         await beats.append(beat)
         assert await beats.read_to_end() == [beat]
     finally:
@@ -103,7 +102,7 @@ class Cluster:
     def ask(self, entry: ClusterEntry) -> None:
         async def ask() -> None:
             log = KafkaClusterLog(self.settings)
-            await log.append(entry, 1, SystemClock().now_ms())
+            await log.append(entry)
             await log.close()
 
         asyncio.run(ask())
@@ -171,7 +170,8 @@ def test_a_log_from_which_kafka_would_delete_is_refused(
 
 @pytest.mark.heavy
 def test_what_a_killed_and_a_frozen_agent_ran_goes_on_elsewhere(cluster: Cluster) -> None:
-    cluster.ask(Configure(ClusterPolicy(beat_ms=1_000, coordinators=0)))
+    policy = ClusterPolicy(beat_ms=1_000, coordinators=0, digest_every=5, snapshot_every=10)
+    cluster.ask(Configure(policy))
     for name in "abc":
         cluster.start(name)
     value = cluster.until("all have joined", lambda value: set(value.members) == set("abc"))
@@ -204,6 +204,27 @@ def test_what_a_killed_and_a_frozen_agent_ran_goes_on_elsewhere(cluster: Cluster
 
     cluster.ask(KillJob(JOB, "last", value.offset))
     cluster.until("nothing runs", lambda value: not value.places() and not cluster.living())
+
+    value = cluster.until("a snapshot was confirmed", lambda value: value.base.offset >= 10)
+    asyncio.run(until_cut(cluster.settings, value.base.offset))
+    cluster.start("d")
+    cluster.until("who comes to the cut has joined", lambda value: "d" in value.members)
+    assert "d goes on from the snapshot at" in (cluster.folder / "d.log").read_text()
+
+
+async def until_cut(settings: ClusterSettings, at: int) -> None:
+    begun = ""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not begun:
+            log = KafkaClusterLog(settings)
+            try:
+                await log.read_to_end()
+                await asyncio.sleep(POLL_S)
+            except LogCutError as why:
+                begun = str(why)
+            finally:
+                await log.close()
+    assert f"begins at offset {at + 1}" in begun
 
 
 def runs_without(cluster: Cluster, value: Replica, gone: str) -> bool:

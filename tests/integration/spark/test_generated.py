@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kcontrol import ClockInput, GeneratorInput
-from kcontrol.adapters.generated.rows import RowsRead
+from kcontrol.adapters.generated.rows import read_rows
 from kcontrol.core.model import FailureKind, StepBoundary
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
@@ -97,7 +97,7 @@ def test_digests_are_of_the_rows_whatever_columns_a_query_looks_at(run_scenario:
             boundary = await stepper.step({("load", 0): to, ("load", 1): to})
             assert sum(item.records for item in boundary.inputs) == 2 * (10 if to == 10 else 15)
             [piece] = [item for item in boundary.inputs if item.partition == 1]
-            read = RowsRead("load", piece.topic, piece.topic_id, [(1, piece.from_, piece.to)])
+            read = read_rows("load", piece.topic, piece.topic_id, [(1, piece.from_, piece.to)])
             for _ in read:
                 pass
             assert read.digest.hex == piece.digest

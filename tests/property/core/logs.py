@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import (
+    AgentPlacement,
     CheckpointPart,
     CheckpointRequest,
     Claim,
@@ -33,6 +34,12 @@ from kcontrol.core.model import (
 _SMALL = st.integers(0, 3)
 _PIPELINE = st.sampled_from(["a", "a", "a", "b"])
 _UUID = st.sampled_from("uvw")
+_PLACEMENTS = {"u": None, "v": AgentPlacement(1, 1), "w": AgentPlacement(1, 2), "x": AgentPlacement(2, 0)}
+"""By the name of an incarnation: an incarnation has one placement."""
+
+
+def _join(pipeline: str, node: int, name: str, process_id: int) -> NodeJoin:
+    return NodeJoin(pipeline, node, name, "h", process_id, placement=_PLACEMENTS[name])
 
 
 def _state(pipeline: str, node: int, incarnation: int, step: int) -> NodeState:
@@ -49,7 +56,7 @@ def _part(pipeline: str, node: int, incarnation: int, step: int) -> CheckpointPa
 
 RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(Claim, _PIPELINE, _UUID, st.just("h"), _SMALL),
-    st.builds(NodeJoin, _PIPELINE, st.integers(0, 1), _UUID, st.just("h"), _SMALL),
+    st.builds(_join, _PIPELINE, st.integers(0, 1), st.sampled_from(sorted(_PLACEMENTS)), _SMALL),
     st.builds(_state, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
     st.builds(_command, _PIPELINE, st.integers(0, 12), _SMALL, st.integers(0, 1)),
     st.builds(

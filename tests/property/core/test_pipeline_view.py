@@ -39,9 +39,22 @@ def test_the_newest_claim_and_joins_are_in_charge(log: list[Logged]) -> None:
     assert view.epoch == max((one.offset for one in claims), default=-1)
     joins = [one for one in view.latest.values() if isinstance(one.record, NodeJoin)]
     for node in (0, 1):
+        mine = [one for one in joins if one.record.node == node]
+        placements = [one.record.placement for one in mine if one.record.placement is not None]
+        newest = max(placements, default=None)
+        assert view.placements.get(node) == newest
         assert view.incarnation(node) == max(
-            (one.offset for one in joins if one.record.node == node), default=None
+            (one.offset for one in mine if one.record.placement in (None, newest)), default=None
         )
+
+
+@given(logs())
+def test_each_process_knows_whether_it_is_replaced(log: list[Logged]) -> None:
+    view = fold(log)
+    for one in view.latest.values():
+        if isinstance(one.record, NodeJoin):
+            in_charge = view.incarnation(one.record.node) == one.offset
+            assert view.is_replaced(one.record.node, one.offset, one.record.placement) is not in_charge
 
 
 @given(logs())
@@ -51,6 +64,7 @@ def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Log
     gone = superseded_keys(view)
     after = fold([*log, *(Logged(end + index, 0, Tombstone(one)) for index, one in enumerate(gone))])
     assert (after.epoch, after.incarnations, after.claim()) == (view.epoch, view.incarnations, view.claim())
+    assert after.placements == view.placements
     for node in (0, 1):
         assert after.node_state(node) == view.node_state(node)
         assert after.command(node) == view.command(node)

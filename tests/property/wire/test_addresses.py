@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.adapters.generated.rows import RowsRead, generated_times_us
+from kcontrol.adapters.generated.rows import generated_times_us, read_rows
 from kcontrol.errors import ConfigurationError, InputGoneError
 from kcontrol.wire.addresses import ROWS_ID, ClockAddress, GeneratorAddress, address_of, is_topic
 from kcontrol.wire.digest import EMPTY
@@ -56,8 +56,8 @@ def test_many_times_at_once_are_those_of_each_row(address: GeneratorAddress, fir
 @given(_ADDRESSES.filter(lambda one: one.rows == 0), st.lists(st.integers(0, 500), min_size=2, max_size=5))
 def test_rows_and_digest_do_not_see_how_they_were_cut(address: GeneratorAddress, cuts: list[int]) -> None:
     cuts = sorted({0, 500, *cuts})
-    whole = RowsRead("load", address.text, ROWS_ID, [(0, 0, 500)], ["a", "b"])
-    parts = RowsRead(
+    whole = read_rows("load", address.text, ROWS_ID, [(0, 0, 500)], ["a", "b"])
+    parts = read_rows(
         "load",
         address.text,
         ROWS_ID,
@@ -80,7 +80,7 @@ def test_another_seed_row_or_start_is_another_digest() -> None:
         (GeneratorAddress(1, 10, 0, 0, 2, 0), 0),
         (GeneratorAddress(1, 11, 0, 0, 1, 0), 0),
     ):
-        read = RowsRead("load", address.text, ROWS_ID, [(0, begin, begin + 10)])
+        read = read_rows("load", address.text, ROWS_ID, [(0, begin, begin + 10)])
         assert sum(batch.num_rows for batch in read) == 10
         found.add(read.digest)
     assert len(found) == 4
@@ -88,7 +88,7 @@ def test_another_seed_row_or_start_is_another_digest() -> None:
 
 def test_the_first_rows_are_these_for_ever() -> None:
     """What was committed must be made again by every later version; a change needs another ROWS_ID."""
-    read = RowsRead(
+    read = read_rows(
         "load",
         "generator:partitions=2,rows_per_second=4,ramp_up_ms=1000,rows=0,seed=7,start_ms=1000",
         ROWS_ID,
@@ -121,6 +121,6 @@ def test_bad_addresses_and_ranges_are_refused() -> None:
             address_of(bad)
     bounded = "generator:partitions=2,rows_per_second=0,ramp_up_ms=0,rows=5,seed=0,start_ms=0"
     with pytest.raises(InputGoneError, match="no offset 2 in partition 1: 2 are there"):
-        RowsRead("load", bounded, ROWS_ID, [(1, 0, 3)])
+        read_rows("load", bounded, ROWS_ID, [(1, 0, 3)])
     with pytest.raises(InputGoneError, match="made with rows of version 'rows-0'"):
-        RowsRead("load", bounded, "rows-0", [(0, 0, 1)])
+        read_rows("load", bounded, "rows-0", [(0, 0, 1)])

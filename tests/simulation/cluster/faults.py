@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.entries import Leave, Prepare, ProposeSnapshot
+from kcontrol.core.cluster.model import Mark
 from tests.simulation.cluster.hosts import WAYS, Host
 from tests.simulation.cluster.world import TICK_MS
 
@@ -211,9 +213,10 @@ def wrong_snapshot(s: ClusterSchedule) -> bool:
     """A member whose value has gone wrong proposes it as a snapshot."""
     value = s.world.truth
     offset = max((at for at in s.world.marks if at % value.policy.snapshot_every == 0), default=0)
-    if not value.members or offset <= value.base[0]:
+    if not value.members or offset <= value.base.offset:
         return False
     by = s.random.choice(value.members)
+    s.world.snapshots[Mark(offset, "wrong")] = SavedReplica(offset, "wrong", value)
     s.on_their_way.append(ProposeSnapshot(by, value.agents[by].incarnation, offset, "wrong"))
     return True
 
@@ -225,6 +228,15 @@ def late_report(s: ClusterSchedule) -> bool:
         return False
     s.on_their_way.append(s.random.choice(old))
     return True
+
+
+def snapshot_lost(s: ClusterSchedule) -> bool:
+    """What its author took for stored can't be read, as whoever reads it first finds out."""
+    proposed = s.world.truth.proposed
+    if proposed is None:
+        return False
+    mark = Mark(proposed.offset, proposed.digest)
+    return mark not in s.world.were_read and s.world.snapshots.pop(mark, None) is not None
 
 
 FAULTS: tuple[Fault, ...] = (

@@ -9,8 +9,8 @@ from random import Random
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.entries import ClusterEntry, ProposeSnapshot
-from kcontrol.core.cluster.model import AgentStage, Place, Unit
+from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, ProposeSnapshot
+from kcontrol.core.cluster.model import AgentStage, Mark, Place, Unit
 from kcontrol.core.cluster.work import RunningUnit
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
@@ -80,7 +80,10 @@ class HostAgent:
         self.world, self.host, self.random = world, host, random
         self.incarnations = 0
         earlier = tuple(host.disk)
-        me = Identity(host.name, incarnation, host.slots, host.tags, (1, host.code_level), earlier)
+        me = Identity(
+            *(host.name, incarnation, host.slots, host.tags, (1, host.code_level), earlier),
+            began_ms=world.now_ms,
+        )
         host.disk.append(incarnation)
         self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         self.beats_at = len(world.beats)
@@ -161,7 +164,7 @@ class HostAgent:
         if not world.beats_up or not self.host.reaches("beats read", world):
             return
         for beat in world.beats[self.beats_at : self.beats_at + most]:
-            offset, sha = beat.mark
+            offset, sha = beat.mark.offset, beat.mark.digest
             require(offset not in world.marks or sha == world.marks[offset], DIGESTS_AGREE, beat)
             self.machine.hear(beat)
             self.beats_at += 1
@@ -181,7 +184,9 @@ class HostAgent:
         """Ask for what is due; it is on its way then."""
         if self.flight is None:
             entry = self.machine.entry(self.world.now_ms)
-            if entry is not None:
+            if entry is not None and not self.may_be_said(entry):
+                self.machine.withheld()
+            elif entry is not None:
                 self.save(entry)
                 self.flight = (entry, self.world.now_ms)
 
@@ -204,17 +209,27 @@ class HostAgent:
             reads = world.log_up and self.host.reaches("log read", world)
             self.machine.not_appended(world.now_ms, reads)
 
+    def may_be_said(self, entry: ClusterEntry) -> bool:
+        """What it confirms, it has read."""
+        if not isinstance(entry, ConfirmSnapshot):
+            return True
+        mark = Mark(entry.offset, entry.digest)
+        if mark not in self.world.snapshots:
+            return False
+        self.world.were_read.add(mark)
+        return True
+
     def save(self, entry: ClusterEntry) -> None:
         """A snapshot is there before it is proposed."""
         saved = self.machine.saved
         if isinstance(entry, ProposeSnapshot):
             assert saved is not None
             assert saved.offset == entry.offset
-            self.world.snapshots[saved.offset, saved.digest] = saved
+            self.world.snapshots[Mark(saved.offset, saved.digest)] = saved
 
     def cut_log(self) -> None:
         """Whoever sees a confirmed snapshot may delete what it makes needless."""
-        base = self.machine.replica.base[0]
+        base = self.machine.replica.base.offset
         is_member = self.machine.replica.stage(self.name) is AgentStage.MEMBER
         if base > 0 and is_member and self.world.start <= base:
             self.world.cut(base + 1)

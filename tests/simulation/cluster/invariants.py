@@ -215,9 +215,9 @@ def check_requests(world: ClusterWorld, done: Applied) -> None:
 
 def check_log(world: ClusterWorld, done: Applied) -> None:
     old, new = done.before, done.after
-    require(new.base[0] >= old.base[0], FORWARD, (old.base, new.base))
+    require(new.base.offset >= old.base.offset, FORWARD, (old.base, new.base))
     if new.base != old.base:
-        require(world.marks.get(new.base[0]) == new.base[1], CONFIRMED_IS_TRUE, new.base)
+        require(world.marks.get(new.base.offset) == new.base.digest, CONFIRMED_IS_TRUE, new.base)
     require(new.level >= old.level, LEVELS_RISE, (old.level, new.level))
     for agent in new.agents.values():
         require(agent.levels[0] <= new.level <= agent.levels[1], LEVEL_SUPPORTED, (agent, new.level))

@@ -19,7 +19,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
 )
 from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
-from tests.simulation.cluster.faults import FAULTS, Fault
+from tests.simulation.cluster.faults import FAULTS, Fault, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
 from tests.simulation.cluster.rest import not_at_rest
@@ -38,6 +38,8 @@ class ClusterSchedule:
 
     def __init__(self, seed: int, likely: Collection[Fault] = (), two_codes: bool | None = None) -> None:
         self.random = Random(seed)
+        self._rare = Random(seed)
+        """For what shall not change which schedule a seed is."""
         self.world = ClusterWorld()
         self.world.is_alive = self._is_alive
         self.hosts: list[Host] = []
@@ -123,6 +125,8 @@ class ClusterSchedule:
             fault = self.random.choice(self._faults)
             if fault(self):
                 self.done[fault.__name__] += 1
+        if self._rare.random() < 0.02 and snapshot_lost(self):
+            self.done[snapshot_lost.__name__] += 1
         if self.random.random() < 0.08:
             self._user.wishes()
 

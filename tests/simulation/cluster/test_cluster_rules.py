@@ -21,13 +21,13 @@ from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Leave, 
 from kcontrol.core.cluster.model import ClusterJob, Replica
 from kcontrol.core.cluster.schedule.placing import Missing, Placing
 from kcontrol.core.cluster.work import RunningUnit, Work
+from kcontrol.core.log import control_view
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.faults import Fault
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.schedule import ClusterSchedule
-from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.invariants import Violation
 
 SCHEDULES = 150
@@ -266,7 +266,7 @@ def _what_an_overtaken_entry_put_here_stays() -> Patches:
 
 
 def _nodes_go_by_the_newest_join_alone() -> Patches:
-    return (patch.object(ClusterWorld, "is_newer", lambda self, one, other: one.position > other.position),)
+    return (patch.object(control_view, "is_late", lambda placement, newest: False),)
 
 
 def _who_has_not_read_the_log_ends_what_it_finds() -> Patches:
@@ -291,6 +291,10 @@ def _any_snapshot_is_confirmed() -> Patches:
 
     right = agent.snapshot_duties
     return (patch.object(agent, "snapshot_duties", snapshot_duties),)
+
+
+def _a_snapshot_is_confirmed_unread() -> Patches:
+    return (patch.object(HostAgent, "may_be_said", lambda self, entry: True),)
 
 
 def _unknown_levels_are_applied() -> Patches:
@@ -373,6 +377,7 @@ RULES = [
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
+    ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,)),
     ClusterRule(
         _unknown_levels_are_applied,
         (inv.KNOWN_LEVEL,),

@@ -15,8 +15,10 @@ from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import EMPTY, Unit
+from kcontrol.core.cluster.model import EMPTY, Mark, Unit
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.model import AgentPlacement, Logged, NodeJoin
 from tests.simulation.cluster.invariants import OLDER_PLACEMENT, ONLY_CONFIRMED_CUT, Applied, check_entry
 from tests.simulation.invariants import require
 
@@ -43,8 +45,12 @@ class ClusterWorld:
         """None: deleted."""
         self.start = 0
         self.beats: list[Beat] = []
-        self.snapshots: dict[tuple[int, str], SavedReplica] = {}
+        self.snapshots: dict[Mark, SavedReplica] = {}
+        self.were_read: set[Mark] = set()
+        """Snapshots that somebody has found to be right."""
         self.rightful: dict[Unit, NodeLife] = {}
+        self.views: dict[Unit, PipelineView] = {}
+        """What a reader of the control topic knows of the processes of each unit."""
         self.truth = EMPTY
         self.marks: dict[int, str] = {}
         self.log_up = self.beats_up = True
@@ -75,7 +81,7 @@ class ClusterWorld:
 
     def cut(self, to: int) -> None:
         """Delete what is before an offset."""
-        require(to <= self.truth.base[0] + 1, ONLY_CONFIRMED_CUT, (to, self.truth.base))
+        require(to <= self.truth.base.offset + 1, ONLY_CONFIRMED_CUT, (to, self.truth.base))
         self.log[self.start : to] = [None] * (to - self.start)
         self.start = max(self.start, to)
         self.counts["log cut"] += 1
@@ -83,13 +89,15 @@ class ClusterWorld:
     def join(self, unit: Unit, generation: int, pid: int) -> None:
         """A node's process says in its pipeline's control topic that it is there."""
         self._positions += 1
-        mine, now = NodeLife(generation, self._positions, pid), self.rightful.get(unit)
-        if now is None or self.is_newer(mine, now):
-            older = now is not None and mine.generation < now.generation
-            require(not older, OLDER_PLACEMENT, (unit, mine, now))
-            self.rightful[unit] = mine
-
-    @staticmethod
-    def is_newer(one: NodeLife, other: NodeLife) -> bool:
-        """The newest placement counts, then the newest join."""
-        return (one.generation, one.position) > (other.generation, other.position)
+        pipeline, node = f"{unit[0]}-{unit[1]}", unit[2]
+        placement = AgentPlacement(self.truth.founded_ms, generation)
+        join = NodeJoin(pipeline, node, str(pid), "sim", pid, placement=placement)
+        view = evolve(
+            self.views.get(unit, PipelineView.empty(pipeline)), Logged(self._positions, self.now_ms, join)
+        )
+        self.views[unit] = view
+        if view.incarnation(node) == self._positions:
+            now = self.rightful.get(unit)
+            older = now is not None and generation < now.generation
+            require(not older, OLDER_PLACEMENT, (unit, generation, now))
+            self.rightful[unit] = NodeLife(generation, self._positions, pid)

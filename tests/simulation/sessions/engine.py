@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from kcontrol.core.events import (
@@ -69,6 +69,8 @@ class SessionsEngine:
         """No call goes on before this time."""
         self.pause_ms = 4.0
         """How long a small part of a call takes on average."""
+        self.opens_after: Callable[[], Awaitable[None]] | None = None
+        """As of SparkEngine."""
         self._world = world
         self._network = network
         self._random = random
@@ -99,6 +101,9 @@ class SessionsEngine:
         return self._checked(lambda: self.inner.restorable(tuple(checkpoints)))
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
+        if self.opens_after is not None:
+            await self.opens_after()
+            self.opens_after = None
         await self._call(OpenEngine(step, create, checkpoint))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:

@@ -9,6 +9,7 @@ from kcontrol.core.events import Exit
 from kcontrol.core.model import DesiredMode, PipelineSpec
 from tests.simulation.broker import Fenced
 from tests.simulation.directory import Directory
+from tests.simulation.live_layout import asked, make_ready, to_follow
 from tests.simulation.sessions.loop import Process, SeededLoop
 from tests.simulation.sessions.network import Network, Weather
 from tests.simulation.sessions.processes import CoordinatorProcess, NodeProcess, SimulatedProcess
@@ -41,6 +42,8 @@ class SessionsFleet(Users):
         self.dead: list[SimulatedProcess] = []
         self.directories = [Directory() for _ in range(MOST_NODES)]
         self._incarnations = 0
+        self._followed: set[int] = set()
+        """Changes of the layout, by their numbers, to which the processes were fitted."""
         self.world.append(spec)
         self.want(DesiredMode.RUNNING)
         self.assign()
@@ -136,9 +139,43 @@ class SessionsFleet(Users):
             name, self.world, self.network, self._heard, number, self.directories[number]
         )
 
+    def follow_layout(self) -> None:
+        """By a layout that was changed while they ran some processes have a place at last, and some have none any more. If
+        nobody is there to learn of it, whoever is new submits the definition by it."""
+        world = self.world
+        spec = to_follow(world)
+        if spec is not None and not any(node is not None and not node.is_over for node in self.nodes):
+            world.submit(spec)
+        made = world.assignments[-1] if world.assignments else None
+        if (
+            made is None
+            or not made.live
+            or made.number in self._followed
+            or world.spec.assignment != made.number
+        ):
+            return
+        self._followed.add(made.number)
+        self.counts["layout changed while it ran"] += 1
+        self.zombies += [node for node in self.nodes[made.nodes :] if node is not None]
+        self.nodes = [*self.nodes[: made.nodes], *([None] * (made.nodes - len(self.nodes)))]
+        for number in made.replaced:
+            before = self.nodes[number]
+            if before is not None:
+                self.zombies.append(before)
+            self.directories[number] = Directory()
+            self.start_node(number)
+
+    def make_ready(self) -> None:
+        """All processes that are to be nodes do what they are asked for."""
+        request = asked(self.world)
+        for node in range(0 if request is None else request.nodes):
+            make_ready(self.world, node)
+        self.network.notify()
+
     def look_after_nodes(self) -> None:
         """Start again what has ended, as a supervisor does; what was shut down, when the pipeline is wanted
         again."""
+        self.follow_layout()
         desired = self.world.view.desired()
         for number, node in enumerate(self.nodes):
             ended = None if node is None else node.ended

@@ -18,9 +18,10 @@ SAID = "what was decided is in the log in the order in which it was decided"
 class Ledger:
     """Of one session. What was written twice, because its acknowledgement was lost, is no fault."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._next_offset = 0
+    def __init__(self, world: World, next_offset: int = 0) -> None:
+        """next_offset: of the control log, where its reader stands when it begins."""
+        self.world = world
+        self._next_offset = next_offset
         self._said: dict[int, tuple[int, Any]] = {}
         """By the identity of a record: its number, and the record, which must not be forgotten."""
         self._written = -1
@@ -33,9 +34,7 @@ class Ledger:
         """An event is about to be decided. Raises Violation."""
         if isinstance(event, ControlSeen):
             offset = event.logged.offset
-            missed = [
-                one.offset for one in self._world.control[self._next_offset : offset] if one is not None
-            ]
+            missed = [one.offset for one in self.world.control[self._next_offset : offset] if one is not None]
             require(offset >= self._next_offset and not missed, SEEN, (offset, self._next_offset, missed))
             self._next_offset = offset + 1
 

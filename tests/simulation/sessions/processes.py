@@ -8,14 +8,17 @@ are pushed, as late as can be.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial, reduce
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.events import EndsReached, Exit, Joined
+from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import ControlRecord, InputSpec, Logged, PipelineSpec, ReceivedPartition, Tombstone
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.errors import DamagedRecordError, HungError, RetriableError, StepFailedError
@@ -24,10 +27,11 @@ from kcontrol.sessions import node as node_module
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
-from kcontrol.sessions.retrying import follow
+from kcontrol.sessions.retrying import follow, until_deadline
 from tests.simulation.directory import Directory
 from tests.simulation.engine import BOOTED_BEFORE_MS
 from tests.simulation.invariants import Violation, check_fold, check_steps, require
+from tests.simulation.live_layout import submitted
 from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, asked
 from tests.simulation.sessions.engine import SessionsEngine
 from tests.simulation.sessions.ledger import Ledger
@@ -36,6 +40,8 @@ from tests.simulation.sessions.network import Line, Network
 from tests.simulation.specs import PIPELINE
 from tests.simulation.witness import CoordinatorWitness, check_node
 from tests.simulation.world import World
+
+_Result = TypeVar("_Result")
 
 JOINED = "a node has read its own join, and all that lies before it, when it begins"
 _EXPECTED = (RetriableError, HungError, StepFailedError, DamagedRecordError)
@@ -65,6 +71,10 @@ class _WatchedControlLog(BrokersControlLog):
 
     def write(self, record: ControlRecord | Tombstone) -> int:
         self.ledger.write(record)
+        if isinstance(record, PipelineSpec):
+            world = self.ledger.world
+            world.submit(record)
+            return len(world.control) - 1
         return super().write(record)
 
 
@@ -105,7 +115,7 @@ class SimulatedProcess(Process):
         """Begin with the only task that nobody else has begun."""
         return self.network.loop.create_task(work, context=self.context)  # type: ignore[no-any-return]
 
-    def control_log(self, line: str = "control") -> BrokersControlLog:
+    def control_log(self, line: str = "control") -> _WatchedControlLog:
         log = _WatchedControlLog(self.world, self.line(line), PIPELINE)
         log.ledger = self.ledger
         self.readers.append(log)
@@ -190,7 +200,8 @@ class _WatchedSession(CoordinatorSession):
 
 
 class NodeProcess(SimulatedProcess):
-    """One life of a node. `ended`: why it is over; `is_over` also when it crashed."""
+    """A process that is a node, for one incarnation, or more if the layout is changed meanwhile. `ended`: why it is over;
+    `is_over` also when it crashed."""
 
     def __init__(
         self,
@@ -208,18 +219,42 @@ class NodeProcess(SimulatedProcess):
         self.engine: SessionsEngine | None = None
         self.ended: Exit | None = None
         self.is_over = False
+        self._opens_after: Callable[[], Awaitable[None]] | None = None
         self.control, self.steps = self.control_log(), self.steps_log()
         self._running = self.start(self._run())
 
     async def _run(self) -> None:
-        ports = NodePorts(self.clock, self.control, self.steps, self._make_engine, self._watch)
-        session = NodeSession(PIPELINE, self.number, ports, new_id=self.new_id)
         try:
-            self.ended = await session.run()
+            self.ended = await self._lives()
         except Exception as error:  # noqa: BLE001 - what is not expected ends the schedule
             self.must_be_expected(error)
         finally:
             self.is_over = True
+
+    async def _lives(self) -> Exit:
+        """As `NodeService.run`: it goes on by a layout that was changed while the pipeline ran, and reads on for that."""
+        view: PipelineView | None = None
+        while True:
+            ports = NodePorts(self.clock, self.control, self.steps, self._make_engine, self._watch)
+            session = NodeSession(PIPELINE, self.number, ports, new_id=self.new_id, heard=view)
+            ended = await session.run()
+            view, steps = session.read
+            made = steps.assignment
+            if not ended.relaid or made is None or self.number >= made.nodes or self.number in made.replaced:
+                await session.closed()
+                return ended
+            view = reduce(evolve, await self._again(self.control.read_to_end), view)
+            spec = view.spec()
+            assert spec is not None
+            if spec.assignment < made.number:
+                await self._again(partial(self.control.append, [submitted(spec, made)]))
+            self.control.ledger = self.ledger = Ledger(self.world, self.control.reader.position)
+            self._opens_after = session.closed
+            self.steps = self.steps_log()
+            self.readers = [self.control, self.steps]
+
+    async def _again(self, action: Callable[[], Awaitable[_Result]]) -> _Result:
+        return await until_deadline(action, "going on", logging.getLogger("kcontrol.node"), 10**9)
 
     def _make_engine(
         self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]
@@ -238,6 +273,7 @@ class NodeProcess(SimulatedProcess):
             failed,
             self.ledger,
         )
+        self.engine.opens_after = self._opens_after
         return self.engine
 
     def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> _Watcher:

@@ -49,6 +49,7 @@ class SessionsSchedule:
         likely: tuple[Fault, ...] = (),
         epochs: bool = False,
         stages: int = 1,
+        wide: bool = False,
     ) -> None:
         self.random = random = Random(seed)
         draw = random.random
@@ -56,6 +57,8 @@ class SessionsSchedule:
         nodes, impatient, stateful = 1 + int(draw() * 3), draw() < 0.15, draw() < 0.6
         checkpoints, clock_ms = int(draw() * len(CHECKPOINTS)), 500 if stateful and draw() < 0.1 else 0
         patient = not clock_ms and draw() < 0.2
+        if wide:
+            nodes, stateful, checkpoints = 2 + int(draw() * 2), True, max(1, checkpoints)
         spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages)
         self.loop = SeededLoop(random, draw() if draw() < 0.7 else 0.0)
         weather = Weather(
@@ -174,6 +177,7 @@ class SessionsSchedule:
             # A request that was on its way when all became well may have moved them after all.
             self._brokers_hear()
             fleet.look_after_nodes()
+            fleet.make_ready()
             fleet.network.notify()
             if fleet.all_done() and not fleet.must_stay_halted():
                 return
@@ -223,10 +227,11 @@ def run_sessions(
     likely: tuple[Fault, ...] = (),
     epochs: bool = False,
     stages: int = 1,
+    wide: bool = False,
 ) -> SessionsSchedule:
     """One schedule. likely: faults that are chosen in any case. epochs: commits tell the epoch of the next
-    transaction. stages: of a step. Raises Violation."""
+    transaction. stages: of a step. wide: of several nodes, with state and checkpoints. Raises Violation."""
     with _undisturbed(), witnessed():
-        schedule = SessionsSchedule(seed, counts, likely, epochs, stages)
+        schedule = SessionsSchedule(seed, counts, likely, epochs, stages, wide)
         schedule.run(to_progress)
     return schedule

@@ -14,14 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 from kcontrol.apps.agent.disk import KEPT, AgentDisk
-from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name, check_file
+from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name, check_file, placement_of
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses, identity_of
 from kcontrol.cli import agent
 from kcontrol.core.cluster.model import ClusterJob, TaskSpec, Unit
 from kcontrol.core.cluster.work import RunningUnit
+from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
 
 UNIT: Unit = ("job", "nodes", 0)
+PLACED = AgentPlacement(9, 57)
 
 
 def job(package: str) -> ClusterJob:
@@ -64,8 +66,10 @@ def test_only_files_below_the_folder_are_run(tmp_path: Path) -> None:
     (tmp_path / "secret.py").touch()
     (files / "link.py").symlink_to(tmp_path / "secret.py")
     commands = NodeCommands(files, "broker:9092", tmp_path / "work")
-    command = commands(job("file:flights.py"), ("job", "nodes", 2))
+    command = commands(job("file:flights.py"), ("job", "nodes", 2), PLACED)
     assert [str(files / "flights.py"), "--node", "2", "--nodes", "3"] == list(command[4:9])
+    assert "--placement 9/57" in " ".join(command)
+    assert placement_of("9/57") == PLACED
     for package, why in (
         ("file:../secret.py", "not a path below"),
         ("file:/etc/passwd", "not a path below"),
@@ -74,7 +78,13 @@ def test_only_files_below_the_folder_are_run(tmp_path: Path) -> None:
         ("file:orders.py", "there is no .*orders.py on this host"),
     ):
         with pytest.raises(ConfigurationError, match=why):
-            commands(job(package), UNIT)
+            commands(job(package), UNIT, PLACED)
+
+
+@pytest.mark.parametrize("text", ["", "57", "9/-1", "9/57/1", "a/b"])
+def test_a_placement_that_no_agent_has_written_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not FOUNDED_MS/GENERATION"):
+        placement_of(text)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b", "a" * 64])

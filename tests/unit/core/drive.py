@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from kcontrol.core.events import (
     WakeAt,
 )
 from kcontrol.core.model import (
+    AgentPlacement,
     Claim,
     Command,
     ControlRecord,
@@ -245,15 +246,21 @@ class CoordinatorDriver:
 class NodeDriver:
     """Node 0."""
 
-    def __init__(self, spec: PipelineSpec = SPEC) -> None:
+    def __init__(
+        self,
+        spec: PipelineSpec = SPEC,
+        placement: AgentPlacement | None = None,
+        before: Sequence[ControlRecord] = (),
+    ) -> None:
         self.log = Log()
-        self.state = NodeMachine.initial("p", 0)
-        self.see(spec)
+        self.state = NodeMachine.initial("p", 0, placement)
+        for record in (spec, *before):
+            self.see(record)
         self.epoch = self.log.end
         self.serial = 0
         self.see(Claim("p", "c", "host", 1))
         self.incarnation = self.log.end
-        self.see(NodeJoin("p", 0, "u", "host", 2))
+        self.see(NodeJoin("p", 0, "u", "host", 2, placement=placement))
 
     def feed(self, event: NodeEvent) -> list[Any]:
         """One event; its effects without wake-ups."""

@@ -11,7 +11,7 @@ from docs.make_diagrams import document
 _DIAGRAMS = Path(__file__).parents[3] / "docs" / "diagrams"
 
 
-@pytest.mark.parametrize("which", ["coordinator", "node"])
+@pytest.mark.parametrize("which", ["coordinator", "node", "region"])
 def test_the_picture_is_current(which: str) -> None:
     path = _DIAGRAMS / f"{which}.md"
     assert path.read_text() == document(which), (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, Exit, Joined, PartitionsAdded
 from kcontrol.core.model import (
@@ -243,6 +245,35 @@ def test_only_nodes_that_there_are_can_be_replaced() -> None:
     driver.see(LayoutRequest("p", "l1", 1, 2, _TIMEOUT_MS, (2,)))
     assert told(driver).phase is LayoutPhase.REFUSED
     assert "has the nodes 0 to 1" in told(driver).text
+
+
+def test_any_node_is_left_out_and_a_process_that_waits_takes_its_number_with_what_the_last_node_has() -> None:
+    driver = running(saved=True)
+    driver.see(LayoutRequest("p", "l1", 1, 1, _TIMEOUT_MS, (0,), without=0))
+    assert (
+        "start kcontrol node --node 0 --instead on the host of node 1, whose place it takes"
+        in told(driver).text
+    )
+    driver.see(LayoutReady("p", 0, "h", 8, "u1", "l1", 1, 9, 9, "", 1))
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).assignment
+    assert made is not None
+    assert (made.nodes, made.replaced, made.owners, made.moved_shards) == (1, (0,), (0, 0, 0, 0), 2)
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (LayoutRequest("p", "l1", 1, 1, _TIMEOUT_MS, (), without=0), "one of them is left out at a time"),
+        (LayoutRequest("p", "l1", 1, 1, _TIMEOUT_MS, (1,), without=1), "one of them is left out at a time"),
+        (LayoutRequest("p", "l1", 1, 1, _TIMEOUT_MS, (2,), without=2), "has no node 2"),
+        (LayoutRequest("p", "l1", 1, 2, _TIMEOUT_MS, (0,), without=0), "one of them is left out at a time"),
+    ],
+)
+def test_who_is_left_out_has_to_be_replaced_and_is_not_the_last(request_: LayoutRequest, why: str) -> None:
+    driver = running(saved=True)
+    driver.see(request_)
+    assert told(driver).phase is LayoutPhase.REFUSED
+    assert why in told(driver).text
 
 
 def test_what_was_asked_for_can_be_withdrawn() -> None:

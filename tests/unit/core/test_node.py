@@ -21,6 +21,7 @@ from kcontrol.core.events import (
     StepFinished,
 )
 from kcontrol.core.model import (
+    AgentPlacement,
     CommandKind,
     FailureKind,
     InputRange,
@@ -39,6 +40,7 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
+from kcontrol.core.node.announce import FINISHED_WAITS_MS
 from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary, checkpoint
@@ -104,7 +106,8 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
     driver.joined()
     opened(driver)
     work = work_of(driver, 1)
-    effects = driver.command(CommandKind.STEP, 1, work)
+    driver.command(CommandKind.STEP, 1, work)
+    effects = driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
     state = states(effects)[0]
     assert (state.phase, state.attempt, state.command_serial, state.step) == (
         NodePhase.RUNNING,
@@ -112,7 +115,7 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
         2,
         0,
     )
-    report = published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0]
+    report = published(Written, effects)[0]
     assert (report.token, report.step, report.inputs, report.watermark_moved, report.failure) == (
         work.token,
         1,
@@ -121,7 +124,8 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
         None,
     )
     assert only(FinishStep, driver.see_step(boundary(1, token=work.token))) == FinishStep(1)
-    state = states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
+    driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    state = states(driver.tick(FINISHED_WAITS_MS))[0]
     assert (state.phase, state.step, state.attempt, state.openable) == (NodePhase.OPEN, 1, None, (1,))
 
 
@@ -308,6 +312,35 @@ def test_an_incarnation_that_was_replaced_before_it_began_ends() -> None:
     assert only(
         Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))
     ).replaced
+
+
+PLACED = AgentPlacement(1, 20)
+
+
+@pytest.mark.parametrize(
+    ("other", "replaced"),
+    [
+        (AgentPlacement(1, 19), False),
+        (AgentPlacement(1, 20), True),
+        (AgentPlacement(1, 21), True),
+        (AgentPlacement(2, 3), True),
+        (None, True),
+    ],
+)
+def test_a_process_of_an_older_placement_replaces_nobody(
+    other: AgentPlacement | None, replaced: bool
+) -> None:
+    driver = NodeDriver(placement=PLACED)
+    driver.joined()
+    effects = driver.see(NodeJoin("p", 0, "other", "host", 3, placement=other))
+    assert any(isinstance(one, Exit) and one.replaced for one in effects) is replaced
+
+
+@pytest.mark.parametrize("before", [AgentPlacement(1, 21), AgentPlacement(2, 0)])
+def test_a_process_of_an_older_placement_ends_where_a_newer_one_has_joined(before: AgentPlacement) -> None:
+    driver = NodeDriver(placement=PLACED, before=(NodeJoin("p", 0, "newer", "host", 3, placement=before),))
+    joined = Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms)
+    assert only(Exit, driver.feed(joined)).replaced
 
 
 def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:

@@ -30,6 +30,7 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
+from kcontrol.core.node.announce import FINISHED_WAITS_MS
 from kcontrol.core.step.timing import step_marks, step_phases
 from tests.unit.core.drive import START_MS, CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import boundary
@@ -57,7 +58,8 @@ def test_a_node_says_when_it_did_its_work_and_when_the_step_ended() -> None:
     driver.tick(5)
     driver.see_step(boundary(1, token=work.token))
     driver.tick(20)
-    state = published(NodeState, driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
+    driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    state = published(NodeState, driver.tick(FINISHED_WAITS_MS))[0]
     assert state.ended == EndTimes(START_MS + 85, START_MS + 105)
     assert published(NodeState, driver.tick(1_000))[0].ended == state.ended
 
@@ -106,7 +108,8 @@ def test_a_node_that_is_opened_at_another_step_forgets_when_its_last_one_ended()
     work = begun(driver, 1)
     driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
     driver.see_step(boundary(1, token=work.token))
-    ended = published(NodeState, driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0].ended
+    driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    ended = published(NodeState, driver.tick(FINISHED_WAITS_MS))[0].ended
     assert ended is not None
     assert published(NodeState, opened(driver, 1))[-1].ended == ended
     assert published(NodeState, opened(driver, 0))[-1].ended is None

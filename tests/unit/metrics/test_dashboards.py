@@ -96,6 +96,7 @@ def test_the_dashboard_shows_every_kind_of_figure_and_all_alerts_say_what_to_do(
 
 NOT_SHOWN = {
     "kcontrol_schemas",
+    *("kcontrol_cluster_members", "kcontrol_cluster_offset", "kcontrol_cluster_snapshot_offset"),
     *(
         "kcontrol_step_timestamp_seconds",
         "kcontrol_records_skipped_total",

@@ -12,10 +12,15 @@ from kcontrol.adapters.spark.session.warm_daemon import warm_up
 
 warm_up()
 frozen, before = gc.get_freeze_count(), set(sys.modules)
+import kcontrol.adapters.kafka.exchange.reader
+import kcontrol.adapters.kafka.exchange.writer
 import kcontrol.adapters.spark.channel.placement_check
 import kcontrol.adapters.spark.channel.reporting
+import kcontrol.adapters.spark.sink.sending
 import kcontrol.adapters.spark.sink.tasks
 import kcontrol.adapters.spark.source.data_source
+import kcontrol.adapters.spark.source.exchange_reading
+import kcontrol.adapters.spark.source.exchange_source
 import kcontrol.adapters.spark.source.reading
 
 print(json.dumps({

@@ -18,11 +18,14 @@ from fastavro import schemaless_reader, schemaless_writer
 from fastavro.read import SchemaResolutionError
 from fastavro.utils import generate_one
 
+from kcontrol.wire.cluster import CLUSTER_CLASSES
+from kcontrol.wire.cluster_snapshot import ClusterSnapshot
 from kcontrol.wire.codec import RECORD_CLASSES
 from kcontrol.wire.schemas import Schema, current_schemas, fingerprint_of, make_schema, released_schemas
 from kcontrol.wire.shapes import optional_of
 
-RECORDS = sorted(RECORD_CLASSES)
+ALL_CLASSES = {**RECORD_CLASSES, **CLUSTER_CLASSES, "ClusterSnapshot": ClusterSnapshot}
+RECORDS = sorted(ALL_CLASSES)
 
 
 def definition(name: str) -> Any:
@@ -101,7 +104,7 @@ def test_there_is_one_schema_for_each_record_and_one_history_for_each_schema() -
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_schema_has_the_fields_and_types_of_the_dataclass(name: str) -> None:
-    assert bare(definition(name)) == expected_type(RECORD_CLASSES[name], set())
+    assert bare(definition(name)) == expected_type(ALL_CLASSES[name], set())
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -1,9 +1,10 @@
 /* Begins: reads the address, looks at the server, and describes the page after each change. */
 
 import { render } from "./dom.js";
-import { readRoute, replaceRoute } from "./route.js";
+import { HOSTS, readRoute, replaceRoute } from "./route.js";
 import { change, onChange, state } from "./store.js";
 import { look } from "./watching.js";
+import { agents } from "./view/agents.js";
 import { connection } from "./view/connection.js";
 import { pipeline } from "./view/pipeline.js";
 import { pipelines } from "./view/pipelines.js";
@@ -21,11 +22,12 @@ function describe() {
   }
   // First, so that when it closes, the place that gets the focus back is still there.
   showStep();
-  document.title = state.name ? `${state.name} · kcontrol` : "kcontrol";
+  const shown = state.name === HOSTS ? "Hosts" : state.name;
+  document.title = shown ? `${shown} · kcontrol` : "kcontrol";
   render(part("top"), ...top());
   render(part("connection"), ...connection());
   render(part("pipelines"), ...pipelines());
-  render(part("content"), ...pipeline());
+  render(part("content"), ...(state.name === HOSTS ? agents() : pipeline()));
   askForToken();
 }
 

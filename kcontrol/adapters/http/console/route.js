@@ -1,4 +1,7 @@
-/* The page's addresses: #/PIPELINE and #/PIPELINE/steps/STEP. The browser's own history goes back and forth between them. */
+/* The page's addresses: #/PIPELINE, #/PIPELINE/steps/STEP and, which no pipeline can be called, #/:hosts. The browser's own history goes back and forth between them. */
+
+/** The name of the page about the cluster of agents. */
+export const HOSTS = ":hosts";
 
 export const addressOf = (name, step = null) => `#/${encodeURIComponent(name)}${step === null ? "" : `/steps/${step}`}`;
 

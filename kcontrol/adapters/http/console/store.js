@@ -7,6 +7,8 @@ export const state = {
   ready: null,
   /** The answer of /v1/pipelines. */
   list: null,
+  /** The answers of /v1/cluster and below, if there are agents; null before. */
+  agents: null,
   /** What the reader has typed to find a pipeline. */
   filter: "",
 

@@ -3,11 +3,13 @@
 import { Failure, get } from "./api.js";
 import { Feed } from "./feed.js";
 import { followRequests } from "./requests.js";
+import { HOSTS } from "./route.js";
 import { change, state } from "./store.js";
 
 const EVERY_MS = 2_000;
 const FAILING_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
 const MOST_PIPELINES = 1_000;
+const MOST_ENTRIES = 50;
 
 let feed = null;
 let failures = 0;
@@ -42,10 +44,11 @@ async function lookOnce() {
     const ready = await get("health/ready", {}, [503]);
     const metadata = state.metadata ?? (await get("v1/metadata").catch(notYet));
     const list = (await get("v1/pipelines", { limit: MOST_PIPELINES }).catch(notYet)) ?? state.list;
+    const agents = await lookAtAgents();
     await lookAtPipeline(state.name);
     await followRequests();
     failures = 0;
-    change({ ready, metadata, list, connection: "live", trouble: null, seenMs: Date.now() });
+    change({ ready, metadata, list, agents, connection: "live", trouble: null, seenMs: Date.now() });
   } catch (failure) {
     failures += 1;
     if (!(failure instanceof Failure)) console.error(failure);
@@ -65,8 +68,25 @@ function ofTheServer(failure) {
   return failure.status === 0 || failure.status === 504 || failure.kind === "unauthorized" || busy;
 }
 
+/** A server that can't read the agents' topics has everything else all the same. */
+async function lookAtAgents() {
+  try {
+    const cluster = await get("v1/cluster");
+    if (state.name !== HOSTS) return { cluster, agents: [], jobs: [], entries: [] };
+    const [{ agents }, { jobs }, { entries }] = await Promise.all([
+      get("v1/cluster/agents"),
+      get("v1/cluster/jobs"),
+      get("v1/cluster/log", { limit: MOST_ENTRIES }),
+    ]);
+    return { cluster, agents, jobs, entries };
+  } catch (failure) {
+    if (failure.kind === "not-yet") return state.agents;
+    throw failure;
+  }
+}
+
 async function lookAtPipeline(name) {
-  if (!name) return;
+  if (!name || name === HOSTS) return;
   const path = `v1/pipelines/${encodeURIComponent(name)}`;
   const current = feed?.name === name ? feed : new Feed(name);
   try {

@@ -1,4 +1,4 @@
-"""The two topics of the cluster of agents: made if they are missing, refused if agents could not work with
+"""The three topics of the cluster of agents: made if they are missing, refused if agents could not work with
 them."""
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ def ensure_cluster_topics(settings: ClusterSettings) -> None:
     reached."""
     admin, names = TopicAdmin(settings), settings.names()
     log, beats = names.cluster_topic(), names.cluster_beats_topic()
-    state, replication = find_or_make(admin, settings, log, "The cluster topic", 1, _NEEDS, _KEPT)
-    refuse_if_wrong(state, "The cluster topic", replication, _wrong(state))
+    snapshots = names.cluster_snapshots_topic()
+    for name, what in ((log, "The cluster topic"), (snapshots, "The cluster snapshots topic")):
+        state, replication = find_or_make(admin, settings, name, what, 1, _NEEDS, _KEPT)
+        refuse_if_wrong(state, what, replication, _wrong(state))
     compacted = {"cleanup.policy": COMPACTED}
     state, replication = find_or_make(admin, settings, beats, "The cluster beats topic", 1, _NEEDS, compacted)
     check_own_topic(state, "The cluster beats topic", 1, replication)

@@ -9,26 +9,49 @@ from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
+from kcontrol.errors import KcontrolError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry, beat_bytes, beat_of, entry_bytes, entry_of
 
 
+class LogCutError(KcontrolError):
+    """What should be read next was deleted from the log, after a snapshot: that is to be read instead."""
+
+
 class KafkaClusterLog:
-    """One process's view of the log, from its beginning."""
+    """One process's view of the log, from its beginning, or from behind a snapshot."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         topic = settings.names().cluster_topic()
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, 0)
+        self._began = False
+
+    def go_on_from(self, offset: int) -> None:
+        """With this entry, as a snapshot has all before it."""
+        self._reader.position, self._began = offset, True
 
     async def read_to_end(self) -> list[StampedEntry]:
-        """What is new since the last call. Raises RetriableError, AccessError, TopicError."""
-        return [entry_of(record.offset, record.value) for record in await self._reader.read_to_end()]
+        """What is new since the last call. Raises LogCutError, RetriableError, AccessError, TopicError."""
+        if not self._began:
+            await self._look_where_it_begins()
+            self._began = True
+        try:
+            found = await self._reader.read_to_end()
+        except TopicError:
+            await self._look_where_it_begins()
+            raise
+        return [entry_of(record.offset, record.value, record.timestamp_ms) for record in found]
 
-    async def append(self, entry: ClusterEntry, level: int, at_ms: int) -> int:
+    async def _look_where_it_begins(self) -> None:
+        begin = await self._reader.begin()
+        if begin > self._reader.position:
+            raise LogCutError(f"the cluster's log begins at offset {begin}")
+
+    async def append(self, entry: ClusterEntry) -> int:
         """Its offset. Raises RetriableError: it may or may not have been written."""
-        (offset,) = await self._appender.append([(b"", entry_bytes(entry, level, at_ms))])
+        (offset,) = await self._appender.append([(b"", entry_bytes(entry))])
         return offset
 
     async def close(self) -> None:

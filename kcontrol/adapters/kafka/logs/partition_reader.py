@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
 from kcontrol.adapters.kafka.client.leaders import NoLeaderError, TopicInfo
-from kcontrol.adapters.kafka.client.partitions import HELD_BACK, Partitions
+from kcontrol.adapters.kafka.client.partitions import HELD_BACK, Bound, Partitions
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchedPartition, FetchPosition
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
@@ -138,6 +138,18 @@ class PartitionReader:
             f"its leader shows records up to offset {position} only, though {at_least} was acknowledged: "
             "it is behind"
         )
+
+    async def begin(self) -> int:
+        """The offset at which the partition begins now. Raises RetriableError, AccessError."""
+        tries = SETTLING.within(READ_TIMEOUT_MS).begin()
+        while True:
+            info = await self._topic_info()
+            try:
+                found = await self._partitions.offsets(info, [self._partition], Bound.EARLIEST)
+                return found[self._partition]
+            except RetriableError as error:
+                self._partitions.forget(self._topic)
+                await tries.again(f"{self.where}: finding where it begins", error)
 
     async def end(self) -> int:
         """The end offset now, as `read_to_end` takes it."""

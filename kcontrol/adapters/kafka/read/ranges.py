@@ -18,7 +18,8 @@ from kcontrol.adapters.kafka.read.fetch_range import RangeId, parse_topic_id
 from kcontrol.adapters.kafka.read.fetching import ReadLimits, fetches
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE, default_codec
-from kcontrol.wire.digest import EMPTY, Digest, DigestKind
+from kcontrol.wire.digest import Digest, DigestKind
+from kcontrol.wire.range_read import RangeRead
 
 
 def range_schema(*, headers: bool) -> pa.Schema:
@@ -33,29 +34,6 @@ def range_schema(*, headers: bool) -> pa.Schema:
         pa.field("timestampType", pa.int32()),
     ]
     return pa.schema([*fields, pa.field("headers", HEADERS_TYPE)] if headers else fields)
-
-
-class RangeRead(Iterator[pa.RecordBatch]):
-    """The batches of some ranges, one range after the other, to be iterated once. `digests`: of each range
-    that was begun, of what has been returned so far; all of it at the end."""
-
-    def __init__(self, batches: Iterator[tuple[int, pa.RecordBatch, Digest]], ranges: int) -> None:
-        self._batches = batches
-        self.digests: list[Digest] = [EMPTY] * ranges
-
-    @property
-    def digest(self) -> Digest:
-        """Of all ranges together."""
-        return sum(self.digests, EMPTY)
-
-    @property
-    def records(self) -> int:
-        return self.digest.records
-
-    def __next__(self) -> pa.RecordBatch:
-        index, rows, digest = next(self._batches)
-        self.digests[index] += digest
-        return rows
 
 
 class RangeReader:

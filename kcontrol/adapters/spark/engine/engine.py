@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -151,6 +151,8 @@ class SparkEngine:
         self._recorded_s: float | None = None
         """Since when it is, by the monotonic clock, once somebody has."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
+        self.opens_after: Callable[[], Awaitable[None]] | None = None
+        """Queries of another engine, which uses the same endpoint, may still be stopping; returns when they have."""
 
     def _sink_context(self, spool: Spool | None) -> SinkContext:
         host, work = self._host, self._work
@@ -190,6 +192,9 @@ class SparkEngine:
         """
         self.cancel()
         cancels = self._cancels
+        if self.opens_after is not None:
+            await self.opens_after()
+            self.opens_after = None
         await self._call(lambda: self._open(step, create, checkpoint, cancels))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:

@@ -42,6 +42,7 @@ from kcontrol.adapters.spark.internals.rewriting import (
 )
 from kcontrol.adapters.spark.internals.session import (
     active_context,
+    active_session,
     gateway_of,
     hadoop_configuration,
     java_session,
@@ -85,6 +86,7 @@ __all__ = [
     "StoreIds",
     "Thrown",
     "active_context",
+    "active_session",
     "analyzed",
     "check",
     "check_rewrites",

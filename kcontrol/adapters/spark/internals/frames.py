@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame
 
+from kcontrol.adapters.spark.internals.repeated import RepeatedJob
 from kcontrol.adapters.spark.internals.session import gateway_of, java_session, jvm
 
 if TYPE_CHECKING:
@@ -40,25 +41,28 @@ class PlannedFrame:
     """
 
     def __init__(self, frame: DataFrame) -> None:
-        self._gateway = gateway_of(frame.sparkSession)
         self.rdd = frame._jdf.queryExecution().toRdd()
+        self._gateway = gateway_of(frame.sparkSession)
+        self._has_run = False
 
     @cached_property
     def partitions(self) -> int:
         return int(self.rdd.getNumPartitions())
+
+    @cached_property
+    def _job(self) -> RepeatedJob:
+        return RepeatedJob(self.rdd, self._gateway)
 
     def run(self, partitions: Sequence[int] | None = None) -> None:
         """Run all of it, or some partitions, as a job of the calling thread.
 
         Where partitions are named their rows are brought together: a frame that only writes has none.
         """
-        if partitions is None:
+        if partitions is None and not self._has_run:
+            self._has_run = True
             self.rdd.count()
             return
-        numbers = self._gateway.new_array(self._gateway.jvm.int, len(partitions))
-        for place, partition in enumerate(partitions):
-            numbers[place] = partition
-        self.rdd.toJavaRDD().collectPartitions(numbers)
+        self._job.run(tuple(range(self.partitions) if partitions is None else partitions))
 
 
 def has_current_like(frame: DataFrame) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals.used import lacking
+
+SESSION = "org.apache.spark.sql.classic.SparkSession"
 
 
 def jvm(spark: SparkSession) -> Any:
@@ -52,6 +56,21 @@ def active_context() -> SparkContext | None:
 def java_session(spark: SparkSession) -> Any:
     """The session as the JVM has it."""
     return spark._jsparkSession
+
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """This session is the calling thread's meanwhile: there Spark looks what the name of a data source stands for."""
+    sessions = jvm_class(spark, SESSION)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session(spark))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def hadoop_configuration(spark: SparkSession) -> Any:

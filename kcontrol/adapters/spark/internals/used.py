@@ -13,6 +13,7 @@ _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
 _EXPRESSIONS = _SQL + "catalyst.expressions."
 _RUNTIME = _SQL + "execution.streaming.runtime."
+_SCHEDULER = "org.apache.spark.scheduler."
 _STATEFUL = _SQL + "execution.streaming.operators.stateful."
 OFFSET_METADATA = _SQL + "execution.streaming.checkpointing.OffsetSeqMetadata"
 
@@ -32,8 +33,14 @@ USED: Mapping[str, tuple[str, ...]] = {
     _STATEFUL + "EventTimeStats": ("max", "count"),
     OFFSET_METADATA: ("apply", "json", "copy", "batchWatermarkMs", "batchTimestampMs", "conf"),
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
-    "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD"),
+    "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD", "context", "id"),
     "org.apache.spark.api.java.JavaRDD": ("collectPartitions",),
+    # A job that is run again.
+    "org.apache.spark.SparkContext": ("dagScheduler", "getLocalProperties", "isStopped"),
+    _SCHEDULER + "DAGScheduler": ("activeJobs", "runJob"),
+    _SCHEDULER + "ActiveJob": ("finalStage", "listener", "callSite"),
+    _SCHEDULER + "ResultStage": ("rdd", "func"),
+    _SCHEDULER + "JobWaiter": ("resultHandler",),
     _SQL + "execution.SparkPlan": ("metrics", "p"),
     _SQL + "execution.metric.SQLMetric": ("value",),
     _SQL + "classic.Dataset": ("ofRows", "mapInArrow", "queryExecution"),

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.internals import analyzed, lacking_for_kept
+from kcontrol.adapters.spark.internals import active_session, analyzed, lacking_for_kept
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
@@ -291,8 +291,9 @@ def _register(spark: SparkSession) -> None:
     environment = spark.sparkContext.environment
     placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]
     try:
-        spark.dataSource.register(KcontrolSource)
-        spark.dataSource.register(ExchangeSource)
+        with active_session(spark):
+            spark.dataSource.register(KcontrolSource)
+            spark.dataSource.register(ExchangeSource)
     finally:
         for key in placed:
             del environment[key]

@@ -20,7 +20,10 @@ from kcontrol.adapters.java import Java, find_java
 from kcontrol.errors import JavaError
 from kcontrol.settings.places import cache_home
 
+TRAINING_MODULE = "kcontrol.adapters.spark.session.class_training"
 TRAINING_TIMEOUT_S = 300.0
+"""Of each try."""
+TRIES = 2
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Not a word about an archive that does not fit."""
 _SHOWN_CHARACTERS = 2_000
@@ -49,22 +52,27 @@ def training_options(path: Path) -> str:
 
 def make_archive(timeout_s: float = TRAINING_TIMEOUT_S) -> Path:
     """Run a small query in a process of its own and keep what its JVM has loaded, in
-    place of any archive that is there.
+    place of any archive that is there. A JVM that ends without writing it, as one does now and then, is given another try.
 
     Raises JavaError when no archive comes of it, with what was said last; OSError when the cache can't be
     written.
     """
     path = archive_path(find_java())
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="classes-", dir=path.parent) as scratch:
-        made = Path(scratch) / path.name
-        command = [sys.executable, "-m", "kcontrol.adapters.spark.session.class_training", str(made)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise JavaError(f"Java's class archive was not made within {timeout_s:.0f} s.") from error
-        if done.returncode or not made.is_file():
-            raise JavaError(
-                f"Java's class archive could not be made: {done.stderr[-_SHOWN_CHARACTERS:].strip()}"
-            )
-        return made.replace(path)
+    for _ in range(TRIES):
+        with tempfile.TemporaryDirectory(prefix="classes-", dir=path.parent) as scratch:
+            made = Path(scratch) / path.name
+            done = _train(made, timeout_s)
+            if done.returncode == 0 and made.is_file():
+                return made.replace(path)
+    ended = f"the process that makes it ended with {done.returncode}"
+    said = done.stderr[-_SHOWN_CHARACTERS:].strip()
+    raise JavaError(f"Java's class archive could not be made: {ended}{' and said: ' if said else ''}{said}")
+
+
+def _train(made: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", TRAINING_MODULE, str(made)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise JavaError(f"Java's class archive was not made within {timeout_s:.0f} s.") from error

@@ -21,10 +21,13 @@ def warm_up() -> None:
     import pyspark.sql.worker.plan_data_source_read
     import pyspark.worker  # noqa: F401
 
+    import kcontrol.adapters.kafka.exchange.reader
     import kcontrol.adapters.spark.channel.placement_check
     import kcontrol.adapters.spark.channel.reporting
+    import kcontrol.adapters.spark.sink.sending
     import kcontrol.adapters.spark.sink.tasks
     import kcontrol.adapters.spark.source.data_source
+    import kcontrol.adapters.spark.source.exchange_source
     import kcontrol.adapters.spark.source.reading  # noqa: F401
     from kcontrol.wire import batches
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from kcontrol.adapters.generated.rows import RowsRead
+from kcontrol.adapters.generated.rows import read_rows
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
-from kcontrol.adapters.kafka.read.ranges import RangeRead, RangeReader
+from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.core.model import ExchangeSpec, InputRange, SourceSplit
@@ -23,10 +23,10 @@ def count_split(
     """What a split holds."""
     ranges = [(split.partition, split.from_, split.to)]
     what = (item.input, item.topic, item.topic_id, ranges)
-    reading: RowsRead | RangeRead = (
+    reading = (
         RangeReader(settings).read_each(*what, kind=input_kind(digest_version))
         if is_topic(item.topic)
-        else RowsRead(*what)
+        else read_rows(*what)
     )
     for _ in reading:
         pass

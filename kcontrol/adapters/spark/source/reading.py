@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from kcontrol.adapters.generated.rows import RowsRead, rows_schema
+from kcontrol.adapters.generated.rows import read_rows, rows_schema
 from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.channel.attempt import Counted
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
@@ -67,7 +67,7 @@ def read_generated(
     columns: Collection[str] | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """The same of rows that follow from an address, with their random columns."""
-    reading = RowsRead(input_name, topic, topic_id, splits, randoms)
+    reading = read_rows(input_name, topic, topic_id, splits, randoms)
     schema = rows_schema(randoms)
     yield from joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]

@@ -6,6 +6,7 @@ there for files with the same SHA-256 (`WorkDir.at_hand`), so nothing rests on a
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, T
 from kcontrol.adapters.spark.state.workdir import AHEAD, WorkDir
 from kcontrol.core.model import Checkpoint
 from kcontrol.core.step.assignment import saved_owners
+
+_log = logging.getLogger(__name__)
 
 
 class AheadCopy:
@@ -35,7 +38,7 @@ class AheadCopy:
         whole: bool = False,
     ) -> None:
         """whole: another process is the node now, so that it has nothing yet."""
-        self._home = root / pipeline / f"node-{taker.node}" / AHEAD
+        self._home = ahead_home(root, pipeline, taker.node)
         self._queries, self._taker, self._own, self._whole = queries, taker, own, whole
         self._at_hand = WorkDir(root, pipeline, taker.node, 0, (), 0)
         self._target: Path | None = None
@@ -43,6 +46,8 @@ class AheadCopy:
         """The checkpoint of which all is there."""
         self.total_bytes = -1
         """That others have of the newest checkpoint that was looked at; -1: none was."""
+        self.linked_bytes = 0
+        """Of these, what was on this machine already."""
 
     def copied_bytes(self) -> int:
         """Of that, so far."""
@@ -77,18 +82,28 @@ class AheadCopy:
         self._target = staging
         try:
             staging.mkdir(parents=True)
-            parts.bring_moved(moved, staging, self._at_hand.at_hand())
+            brought = parts.bring_moved(moved, staging, self._at_hand.at_hand())
             shutil.rmtree(target, ignore_errors=True)
             staging.rename(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        self._target, self.step = target, step
+        self._target, self.step, self.linked_bytes = target, step, brought.linked_bytes
+        _log.info(
+            "node %d has, for a new layout, what others have of the checkpoint of step %d; %d bytes were copied, %d were on "
+            "this host",
+            *(self._taker.node, step, brought.bytes, brought.linked_bytes),
+        )
         for other in self._home.iterdir():
             if other != target:
                 shutil.rmtree(other, ignore_errors=True)
 
 
+def ahead_home(root: Path, pipeline: str, node: int) -> Path:
+    """Where it is put for a node, by the step of the checkpoint. root: as of WorkDir."""
+    return root / pipeline / f"node-{node}" / AHEAD
+
+
 def forget_ahead(root: Path, pipeline: str, node: int) -> None:
     """What a node has copied, or whoever was to be it."""
-    shutil.rmtree(root / pipeline / f"node-{node}" / AHEAD, ignore_errors=True)
+    shutil.rmtree(ahead_home(root, pipeline, node), ignore_errors=True)

@@ -213,10 +213,14 @@ class PartsOfNodes:
                     found.setdefault(donor, []).extend(file for file in files if file.shard is not None)
         return found
 
-    def bring_moved(self, moved: Mapping[int, list[ManifestFile]], target: Path, at_hand: AtHand) -> None:
-        """Put these files below `target`, by their paths in the parts. Raises CheckpointError."""
+    def bring_moved(
+        self, moved: Mapping[int, list[ManifestFile]], target: Path, at_hand: AtHand
+    ) -> BroughtBytes:
+        """Put these files below `target`, by their paths in the parts; how they came. Raises CheckpointError."""
+        brought = BroughtBytes()
         for donor, files in moved.items():
-            self._store.fetch(self._location, self._manifests[donor], files, target, at_hand)
+            brought += self._store.fetch(self._location, self._manifests[donor], files, target, at_hand)
+        return brought
 
     # --- and the directory ----------------------------------------------------------------------------------
 
@@ -248,8 +252,8 @@ class PartsOfNodes:
             self._write_record(query, base, taker, directory)
         if needs.sources:
             self._fit_sources(directory, needs.sources)
-        if base != taker.node:
-            _replace(directory / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+        # Spark stops a query that runs when another one with its id is started, and one may run where it was saved.
+        _replace(directory / "metadata", json.dumps({"id": str(uuid.uuid4())}))
         return assembled
 
     def _write_record(self, query: str, base: int, taker: Taker, directory: Path) -> None:

@@ -19,7 +19,7 @@ from kcontrol.core.cluster.entries import (
     TaskFailed,
 )
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import ClusterPolicy, TaskSpec, Unit
+from kcontrol.core.cluster.model import ClusterPolicy, Mark, TaskSpec, Unit
 from kcontrol.core.cluster.work import RunningUnit, Work
 
 LIMITS = AgentLimits()
@@ -252,7 +252,7 @@ def test_who_differs_from_most_ends() -> None:
     alone.log = [Configure(ClusterPolicy(digest_every=1, snapshot_every=1))]
     alone.read()
     for name in "bc":
-        alone.machine.hear(Beat(name, f"{name}-1", 0, False, 0, (0, "another value")))
+        alone.machine.hear(Beat(name, f"{name}-1", 0, False, 0, Mark(0, "another value")))
     assert "differs" in alone.machine.ended
 
 
@@ -266,7 +266,7 @@ def test_a_member_alone_takes_a_snapshot_and_confirms_it() -> None:
     assert (saved.offset, saved.digest) == (2, digest(saved.replica))
     assert alone.speak() == ProposeSnapshot("a", "a-1", 2, saved.digest)
     assert alone.speak() == ConfirmSnapshot("a", "a-1", 2, saved.digest)
-    assert alone.machine.replica.base == (2, saved.digest)
+    assert alone.machine.replica.base == Mark(2, saved.digest)
 
 
 def test_who_reads_from_a_snapshot_goes_on_where_it_ends() -> None:

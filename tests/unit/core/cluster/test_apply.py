@@ -32,6 +32,7 @@ from kcontrol.core.cluster.model import (
     AgentStage,
     ClusterPolicy,
     JobState,
+    Mark,
     Place,
     Replica,
     Scheduler,
@@ -227,7 +228,7 @@ def test_a_snapshot_counts_once_another_member_confirms_it() -> None:
     assert "who proposed it" in rejection(replica, ConfirmSnapshot("a", "a-1", 40, "sha"))
     assert "nothing like it" in rejection(replica, ConfirmSnapshot("b", "b-1", 40, "other"))
     done = after(replica, ConfirmSnapshot("b", "b-1", 40, "sha"))
-    assert done.base == (40, "sha")
+    assert done.base == Mark(40, "sha")
     assert diff(replica, done) == ("snapshot at 40 confirmed",)
 
 

@@ -12,7 +12,7 @@ from kcontrol.core.cluster.liveness import (
     is_heard,
     silent,
 )
-from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.model import ClusterPolicy, Mark
 
 POLICY = ClusterPolicy(silent_after=5, missing_after=3, silent_after_many=20)
 A, B, C, D = (("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
@@ -89,7 +89,7 @@ def test_the_next_incarnation_speaks_for_the_one_that_is_in_the_log() -> None:
 
 def test_who_differs_from_most_knows_it_and_of_two_neither_does() -> None:
     def marked(*digests: str) -> Liveness:
-        return Liveness(A, marks={str(at): (100, digest) for at, digest in enumerate(digests)})
+        return Liveness(A, marks={str(at): Mark(100, digest) for at, digest in enumerate(digests)})
 
     assert differs_from_most(marked("x", "x"), {100: "mine"})
     assert not differs_from_most(marked("x"), {100: "mine"})

@@ -3,13 +3,37 @@
 import { serverNow } from "../api.js";
 import { h } from "../dom.js";
 import { ago, count, counted, rough, short } from "../format.js";
-import { addressOf } from "../route.js";
+import { HOSTS, addressOf } from "../route.js";
 import { change, state } from "../store.js";
 import { badge } from "./badge.js";
 
 const FILTER_FROM = 9;
 
 export function pipelines() {
+  return [...listed(), hosts()];
+}
+
+/** A link to the agents, where there are any. */
+function hosts() {
+  const cluster = state.agents?.cluster;
+  if (!cluster || (!cluster.members && state.name !== HOSTS)) return null;
+  return h(
+    "ul",
+    { role: "list", key: "hosts" },
+    h(
+      "li",
+      {},
+      h(
+        "a",
+        { href: addressOf(HOSTS), "aria-current": state.name === HOSTS ? "page" : null },
+        h("span", { class: "name" }, "Hosts"),
+        h("span", { class: "facts all" }, `${counted(cluster.members, "agent")}, ${count(cluster.used)} of ${count(cluster.slots)} slots taken`),
+      ),
+    ),
+  );
+}
+
+function listed() {
   if (!state.list) return [h("p", { class: "empty" }, state.connection === "looking" ? "Looking…" : "Not known yet.")];
   const { pipelines: lines, broken, next_after: more } = state.list;
   const names = Object.keys(broken);

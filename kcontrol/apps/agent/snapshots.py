@@ -1,0 +1,81 @@
+"""An agent's part in snapshots: what it proposes is stored, what it confirms was read, and what is cut is in one
+that can be read.
+
+A snapshot that can't be stored or read is no trouble of the agent's: the log stays as it is, and its turn comes
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
+from kcontrol.core.cluster.agent import SavedReplica
+from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, ProposeSnapshot
+from kcontrol.core.cluster.model import Mark, Replica
+from kcontrol.errors import KcontrolError
+from kcontrol.settings.cluster import ClusterSettings
+
+_log = logging.getLogger("kcontrol.agent")
+
+TIMEOUT_S = 60.0
+"""For all that is to be read or written of one snapshot."""
+
+
+class SnapshotStore:
+    """Of one agent."""
+
+    def __init__(self, settings: ClusterSettings, snapshots: KafkaSnapshots) -> None:
+        self._settings = settings
+        self._snapshots = snapshots
+        self._cut_at = Mark()
+
+    async def newest(self) -> Replica | None:
+        """The newest that was confirmed. Raises what KafkaSnapshots raises, and TimeoutError."""
+        async with asyncio.timeout(TIMEOUT_S):
+            return await self._snapshots.newest_confirmed()
+
+    async def may_be_said(self, entry: ClusterEntry, saved: SavedReplica | None) -> bool:
+        """Whether an entry is true of what is stored, once this has done its part."""
+        match entry:
+            case ProposeSnapshot():
+                what = f"storing the snapshot at {entry.offset}"
+            case ConfirmSnapshot():
+                what = f"reading the snapshot at {entry.offset}"
+            case _:
+                return True
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                if isinstance(entry, ConfirmSnapshot):
+                    return await self._snapshots.holds(Mark(entry.offset, entry.digest))
+                if saved is None or saved.offset != entry.offset:
+                    return False
+                await self._snapshots.save(Mark(saved.offset, saved.digest), saved.replica)
+                return True
+        except (KcontrolError, TimeoutError, ValueError) as error:
+            _log.warning("%s: %s", what, error or "no answer")
+            return False
+
+    async def cut(self, base: Mark) -> None:
+        """Cut the log before a snapshot that was confirmed, once. Where that can't be done the log stays, and the
+        next snapshot's turn comes."""
+        if base.offset <= self._cut_at.offset:
+            return
+        self._cut_at = base
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                first = await self._snapshots.confirm(base)
+                if first is not None:
+                    await asyncio.to_thread(self._delete, first, base.offset + 1)
+                    _log.info("the cluster's log was cut up to offset %d", base.offset)
+        except (KcontrolError, TimeoutError) as error:
+            _log.warning(
+                "cutting the cluster's log before its snapshot at %d: %s", base.offset, error or "no answer"
+            )
+
+    def _delete(self, snapshots_before: int, log_before: int) -> None:
+        admin, names = TopicAdmin(self._settings), self._settings.names()
+        admin.delete_before(names.cluster_snapshots_topic(), {0: snapshots_before})
+        admin.delete_before(names.cluster_topic(), {0: log_before})

@@ -1,0 +1,118 @@
+"""The newest cut of several pipelines, found in their logs of steps: nobody is asked, held or written to.
+
+Readers' logs are read before the logs of those whose topics they read, and where an output ends before either, so that
+whatever comes meanwhile, or a broker that is behind does not show, makes the cut that is found an older one, and never one
+that is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.apps.recorded import boundaries_of
+from kcontrol.apps.submit import all_specs
+from kcontrol.core.model import PipelineSpec, StepBoundary
+from kcontrol.core.regions.cut import Place
+from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
+from kcontrol.core.regions.newest import StepPlace, newest_cut, places_of
+from kcontrol.errors import ConfigurationError, NotFoundError
+from kcontrol.settings.cluster import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CutStep:
+    """One pipeline's part of a cut. newest: the last step that its log held. boundary: of the step of the cut."""
+
+    pipeline: str
+    boundary: StepBoundary
+    newest: int
+
+
+async def find_cut(
+    cluster: ClusterSettings, pipelines: Sequence[str], most_steps: int
+) -> tuple[CutStep, ...] | None:
+    """In the order in which rows go through them; None: the newest `most_steps` steps of each hold no cut.
+
+    Raises NotFoundError: there is no such pipeline, or it has committed nothing. ConfigurationError: they can't be at one
+    moment.
+    """
+    specs = await _specs(cluster, pipelines)
+    graph = graph_of(specs.values())
+    refused = refused_graph(graph)
+    if refused:
+        raise ConfigurationError(refused)
+    order = _readers_first(graph)
+    ended = await asyncio.to_thread(_ends, cluster, specs)
+    places: dict[str, tuple[StepPlace, ...]] = {}
+    made: dict[str, Sequence[StepBoundary]] = {}
+    for name in order:
+        made[name] = await _boundaries(cluster, name, most_steps)
+        places[name] = places_of(made[name], ended[name])
+    found = newest_cut(graph, places)
+    if found is None:
+        return None
+    return tuple(
+        CutStep(name, _of_step(made[name], found[name].cut.step), made[name][-1].step)
+        for name in reversed(order)
+    )
+
+
+async def _specs(cluster: ClusterSettings, pipelines: Sequence[str]) -> Mapping[str, PipelineSpec]:
+    every = await all_specs(cluster)
+    for name in pipelines:
+        if name not in every:
+            raise NotFoundError(f"there is no pipeline {name!r}: see kcontrol list")
+    return {name: every[name] for name in pipelines}
+
+
+def _readers_first(graph: RegionGraph) -> list[str]:
+    order: list[str] = []
+    while len(order) < len(graph.reads):
+        order += sorted(
+            name for name in graph.reads if name not in order and graph.readers(name) <= set(order)
+        )
+    return order
+
+
+def _ends(cluster: ClusterSettings, specs: Mapping[str, PipelineSpec]) -> dict[str, dict[Place, int]]:
+    """By pipeline, where the partitions of its outputs end now."""
+    admin = TopicAdmin(cluster)
+    found: dict[str, dict[Place, int]] = {}
+    for name, spec in specs.items():
+        found[name] = {
+            (output.topic, partition): end
+            for output in spec.outputs
+            for partition, end in enumerate(admin.offsets(output.topic, output.partitions).latest)
+        }
+    return found
+
+
+async def _boundaries(cluster: ClusterSettings, pipeline: str, most_steps: int) -> list[StepBoundary]:
+    async with pipeline_logs(cluster, pipeline) as logs:
+        _, read = await logs.read()
+        steps = logs.committed
+        if steps.last is None:
+            raise NotFoundError(f"pipeline {pipeline!r} has no committed step yet")
+        first = max(steps.first, steps.step - most_steps + 1)
+        found = await boundaries_of(logs, read, first, steps.step)
+    back = [one.step for one in found if one.reset is not None]
+    if back:
+        since = steps.step - back[-1]
+        raise ConfigurationError(
+            f"pipeline {pipeline!r} was reset by its step {back[-1]}: what void steps wrote is in its topics, and "
+            "its readers' logs do not tell it from the rest. "
+            + (
+                f"Look at the newest {since} steps alone: --steps {since}"
+                if since
+                else "No step was made since"
+            )
+        )
+    return found
+
+
+def _of_step(boundaries: Sequence[StepBoundary], step: int) -> StepBoundary:
+    return next(one for one in boundaries if one.step == step)

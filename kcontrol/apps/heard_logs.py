@@ -1,0 +1,27 @@
+"""The logs of a pipeline, read by somebody who waits, and for how long he has heard all that was said."""
+
+from __future__ import annotations
+
+import time
+
+from kcontrol.apps.pipeline_logs import PipelineLogs
+
+
+class HeardLogs:
+    """Reads both logs on, again and again. While Kafka is away nobody can be heard, and who is silent was only not heard."""
+
+    def __init__(self, logs: PipelineLogs) -> None:
+        self._logs = logs
+        self._since: float | None = None
+
+    @property
+    def heard_ms(self) -> int:
+        """For how long the logs have been read without a fault."""
+        return 0 if self._since is None else round((time.monotonic() - self._since) * 1000)
+
+    async def read(self) -> None:
+        """Raises RetriableError."""
+        since, self._since = self._since, None
+        if await self._logs.is_there():
+            await self._logs.read_steps_on()
+        self._since = time.monotonic() if since is None else since

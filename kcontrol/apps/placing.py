@@ -1,0 +1,143 @@
+"""Waits until the layout of a pipeline has a place for a process, and says what place there is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.apps.heard_logs import HeardLogs
+from kcontrol.apps.passing_on import PassedOn
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.relaying import LOOK_EVERY_S, Preparation, Prepared, WouldBe
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import DesiredMode, PipelineSpec
+from kcontrol.errors import NotFoundError
+from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import why_free
+
+_log = logging.getLogger("kcontrol.node")
+
+SOON_S = 0.05
+"""How often the logs are read once all is ready: what is read next is the change."""
+
+
+@dataclass(frozen=True)
+class NodeSeat:
+    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for. replaced:
+    nodes that are other processes by it than before."""
+
+    nodes: int
+    prepared: Prepared | None
+    replaced: tuple[int, ...] = ()
+
+
+def seat(view: PipelineView, steps: StepsView, preparation: Preparation) -> NodeSeat:
+    """By what was read of both logs."""
+    made, ready = steps.assignment, preparation.prepared
+    fits = made is not None and ready is not None and ready.request_id == made.request_id
+    replaced = () if made is None else made.replaced
+    return NodeSeat(nodes_in_force(view, steps), ready if fits else None, replaced)
+
+
+async def until_placed(
+    who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
+) -> tuple[NodeSeat, PassedOn]:
+    """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
+
+    say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
+    """
+    control = await KafkaControlLog.open(who.settings, who.pipeline.name)
+    steps = KafkaStepsLog(who.settings, who.pipeline.name)
+    try:
+        logs = PipelineLogs(who.pipeline.name, control, steps)
+        return await _until_placed(logs, who, preparation, say, deadline_ms), PassedOn(
+            control, logs.view, who.root.name
+        )
+    except BaseException:
+        await control.close()
+        raise
+    finally:
+        await steps.close()
+
+
+async def _until_placed(
+    logs: PipelineLogs, who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int
+) -> NodeSeat:
+    said, heard = "", HeardLogs(logs)
+    while True:
+        await until_deadline(heard.read, "waiting for a place", _log, deadline_ms)
+        found = seat(logs.view, logs.committed, preparation)
+        nodes = found.nodes
+        free = _why_free(who, logs, heard) if who.instead and nodes > who.node else ""
+        if free:
+            say(f"takes the number: {free}")
+        if nodes > who.node and (not who.instead or free or _is_instead(logs, who, preparation)):
+            return found
+        asked = await preparation.look(logs)
+        text = (
+            "makes ready to be a node"
+            if asked
+            else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
+        )
+        if text != said:
+            said = text
+            say(text)
+        await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+
+
+def _is_instead(logs: PipelineLogs, who: WouldBe, preparation: Preparation) -> bool:
+    """Whether the newest change made this process the node."""
+    made, ready = logs.committed.assignment, preparation.prepared
+    if made is None or ready is None or who.node not in made.replaced:
+        return False
+    return ready.request_id == made.request_id
+
+
+def _why_free(who: WouldBe, logs: PipelineLogs, hearing: HeardLogs) -> str:
+    """Why a process that is to be a node in place of another need not wait to be asked for: that one has died, or was this one
+    before it began again. ''  while it lives, and while nobody is to work."""
+    desired = logs.view.desired()
+    if desired is not None and desired.mode is not DesiredMode.RUNNING:
+        return ""
+    return why_free(logs, who.node, SystemClock().now_ms(), hearing.heard_ms, who.gone)
+
+
+def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
+    """How many nodes the pipeline has; 0: there is none."""
+    spec, made = view.spec(), steps.assignment
+    if spec is None:
+        return 0
+    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
+
+
+async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
+    """How many nodes a pipeline has whose layout was changed while it ran; 0: it was not, or there is no such pipeline.
+
+    Whoever starts one of its nodes goes by that, whatever his file says.
+    """
+    async with pipeline_logs(settings, pipeline) as logs:
+        if not await logs.is_there():
+            return 0
+        await logs.read_steps_on()
+        made = logs.committed.assignment
+        return made.nodes if made is not None and made.live else 0
+
+
+async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards. Raises
+    RetriableError, and NotFoundError: the pipeline was deleted meanwhile."""
+    await passed.read_on()
+    spec = passed.view.spec()
+    if spec is None:
+        raise NotFoundError(f"pipeline {prepared.pipeline.name!r} was deleted: end this process")
+    if spec.assignment == prepared.spec.assignment:
+        return spec
+    await passed.control.append([prepared.spec])
+    return prepared.spec

@@ -1,0 +1,101 @@
+"""A cut of a region: one committed step of each pipeline, with nothing under way between any two of them.
+
+For each topic that one pipeline of the region writes and another one reads, the reader's step has read exactly to the end
+of what the writer had written by its own step. So all that the outer input before the cut leads to, and nothing else, is
+in the topics and in the states. Positions are offsets that boundaries hold, so whether a cut is one can be told at any
+time, by anybody, from the logs of steps alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kcontrol.core.model import StepBoundary
+from kcontrol.core.regions.graph import RegionGraph
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCut:
+    """A pipeline after one of its steps. positions: of each partition that it reads, the next offset. ends: of each
+    partition that it writes, whether it has written to it or not, the offset after its last record."""
+
+    step: int
+    positions: Mapping[Place, int]
+    ends: Mapping[Place, int]
+
+
+def cut_at(boundaries: Iterable[StepBoundary], step: int, base: Mapping[Place, int]) -> PipelineCut:
+    """By a pipeline's log, of which later boundaries mean nothing. Step 0: before the first.
+
+    base: of each partition of its outputs, the end to take where no boundary names one: 0 where the log begins with step
+    1. Where older steps were dropped, it is where the partition ended when nothing was written: no record of the pipeline
+    lies beyond.
+    """
+    positions: dict[Place, int] = {}
+    ends = dict(base)
+    for boundary in boundaries:
+        if boundary.step > step:
+            break
+        positions.update({(each.topic, each.partition): each.to for each in boundary.inputs})
+        ends.update({(each.topic, each.partition): each.to for each in boundary.outputs if each.records})
+    return PipelineCut(step, positions, ends)
+
+
+def written_after(boundaries: Iterable[StepBoundary], step: int) -> dict[Place, int]:
+    """Of each partition that a pipeline wrote to after a step, the first offset of that."""
+    found: dict[Place, int] = {}
+    for boundary in boundaries:
+        if boundary.step > step:
+            for each in boundary.outputs:
+                if each.records:
+                    found.setdefault((each.topic, each.partition), each.from_)
+    return found
+
+
+def in_flight(
+    graph: RegionGraph,
+    cuts: Mapping[str, PipelineCut],
+    after: Mapping[str, Mapping[Place, int]] | None = None,
+) -> tuple[str, ...]:
+    """What is wrong with a cut, one sentence each; () if nothing is in flight in it.
+
+    after: by pipeline, the first offset in each partition of what it wrote after its step (`written_after`). Between the
+    end of what counts and this lie markers of transactions and records that were aborted, which a reader may have passed
+    over, or not.
+    """
+    wrong = []
+    for name in sorted(graph.reads.keys() - cuts.keys()):
+        wrong.append(f"pipeline {name!r} has no step in it")
+    for reader, cut in sorted(cuts.items()):
+        for topic in sorted(graph.inner(reader)):
+            writer = graph.writer_of[topic]
+            if writer in cuts:
+                later = {} if after is None else after.get(writer, {})
+                wrong += _torn(topic, (writer, cuts[writer]), (reader, cut), later)
+    return tuple(wrong)
+
+
+def _torn(
+    topic: str, writer: tuple[str, PipelineCut], reader: tuple[str, PipelineCut], later: Mapping[Place, int]
+) -> list[str]:
+    (by, wrote), (to, read) = writer, reader
+    places = {place for place in (*wrote.ends, *read.positions, *later) if place[0] == topic}
+    wrong = []
+    for place in sorted(places):
+        position, end, beyond = read.positions.get(place, 0), wrote.ends.get(place, 0), later.get(place)
+        where = f"topic {topic!r}, partition {place[1]}"
+        if position < end:
+            wrong.append(
+                f"{where}: {by!r} had written up to offset {end} by its step {wrote.step}, and {to!r} had read "
+                f"up to {position} by its step {read.step}"
+            )
+        elif beyond is not None and position > beyond:
+            wrong.append(
+                f"{where}: {to!r} had read up to offset {position} by its step {read.step}, and what {by!r} "
+                f"wrote after its step {wrote.step} begins at {beyond}"
+            )
+    return wrong

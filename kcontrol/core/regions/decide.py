@@ -1,0 +1,350 @@
+"""What a region makes of an event: the region that follows, or why the event means nothing.
+
+There are no effects. What members are told (`told`) and the alarm that is set (`Region.alarm`, by `Region.timer`) follow
+from the region that is durable, so whoever goes on with it needs nothing else, and nothing can be told before it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from kcontrol.core.regions.events import (
+    AlarmWentOff,
+    BlockingCheckpointDone,
+    CheckpointDone,
+    DrainAsked,
+    HealthSeen,
+    MemberJoined,
+    RegionEvent,
+    ResetAsked,
+    ResetDone,
+    TookOver,
+)
+from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState, Trigger
+from kcontrol.core.regions.table import ACTIVE, REGION_OCCASIONS, REGION_TABLE, RegionCause
+
+
+class WhyIgnored(StrEnum):
+    """Why an event changes nothing."""
+
+    AS_BEFORE = "as before"
+    """It says what is known."""
+    LATE = "late"
+    """It is about another drain, another reset, or a state that is over."""
+    DOUBLED = "doubled"
+    FOREIGN = "not a member"
+    OLD_LIFE = "an older life"
+    OLD_ALARM = "an older alarm"
+    NO_TRIGGER = "may not ask for a drain"
+    SPENT = "attempts are spent"
+
+
+REMARKS: dict[RegionState, str] = {
+    RegionState.PROCESSING: "told `resumeSubmission`; alarm `drain period`, where drains are periodic",
+    RegionState.DRAINING: "told `triggerDrain`; alarm `drain timeout`",
+    RegionState.PENDING: "told `resumeSubmission`, and that some still save; the alarm stays",
+    RegionState.RESETTING: "told `triggerReset`; alarm `reset timeout`",
+    RegionState.SPENT: "told `resetFailed`; only a forced reset leads on",
+}
+"""What members are told in a state, and what is waited for; nothing in the others."""
+
+
+class _IgnoredError(Exception):
+    """Raised by handlers: the region stays as it is."""
+
+    def __init__(self, why: WhyIgnored) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDecision:
+    """ignored: why the event meant nothing, and the region is what it was; None: it counted."""
+
+    region: Region
+    ignored: WhyIgnored | None = None
+
+
+def decide_region(region: Region, event: RegionEvent) -> RegionDecision:
+    """Never raises, whatever comes in which order."""
+    try:
+        return RegionDecision(_after(region, event))
+    except _IgnoredError as ignored:
+        return RegionDecision(region, ignored.why)
+
+
+def _after(region: Region, event: RegionEvent) -> Region:
+    match event:
+        case HealthSeen():
+            return _on_health(region, event)
+        case MemberJoined():
+            return _on_joined(region, event)
+        case CheckpointDone():
+            return _on_saved(region, event, MemberPart.SAVED)
+        case BlockingCheckpointDone():
+            return _on_saved(region, event, MemberPart.BLOCKING)
+        case ResetDone():
+            return _on_reset_done(region, event)
+        case DrainAsked():
+            return _on_drain_asked(region, event)
+        case ResetAsked():
+            return _on_reset_asked(region, event)
+        case AlarmWentOff():
+            return _on_alarm(region, event)
+        case TookOver():
+            return _on_took_over(region, event)
+        case _:
+            assert_never(event)
+
+
+def _go(region: Region, event: RegionEvent, cause: RegionCause) -> Region:
+    """Raises LookupError where the table has no such row: that is a bug here."""
+    row = region.state, cause
+    if type(event) not in REGION_OCCASIONS[row]:
+        raise LookupError(f"{cause} while {region.state} on {type(event).__name__}")
+    return replace(region, state=REGION_TABLE[row])
+
+
+def _set_alarm(region: Region, alarm: Alarm | None) -> Region:
+    """Whatever alarm was set before is called off."""
+    return replace(region, timer=region.timer + 1, alarm=alarm)
+
+
+# --- health -------------------------------------------------------------------------------------------------
+
+
+def _on_health(region: Region, event: HealthSeen) -> Region:
+    if event.healthy is None or event.healthy == region.is_healthy:
+        raise _IgnoredError(WhyIgnored.AS_BEFORE)
+    if not event.healthy:
+        return _fall_ill(region, event, RegionCause.ILL)
+    region = replace(region, is_healthy=True)
+    match region.state:
+        case RegionState.UNHEALTHY:
+            return _try_reset(region, event, RegionCause.WELL)
+        case RegionState.STARTED:
+            region = replace(region, is_healthy_first_time=True)
+            if region.must_reset or not region.is_clean_start:
+                return _try_reset(replace(region, must_reset=False), event, RegionCause.MUST_RESET)
+            return _await_drain(_go(region, event, RegionCause.CLEAN))
+        case _:
+            return region
+
+
+def _on_joined(region: Region, event: MemberJoined) -> Region:
+    """A new life knows nothing of what was told to the one before, even if nobody saw it gone."""
+    _must_be_member(region, event.member)
+    before = region.lives.get(event.member)
+    if before is not None and event.life <= before:
+        raise _IgnoredError(WhyIgnored.AS_BEFORE if event.life == before else WhyIgnored.OLD_LIFE)
+    region = replace(region, lives={**region.lives, event.member: event.life})
+    if before is None:
+        return region
+    region = replace(region, is_clean_start=False)
+    return _fall_ill(region, event, RegionCause.NEW_LIFE)
+
+
+def _fall_ill(region: Region, event: HealthSeen | MemberJoined, cause: RegionCause) -> Region:
+    region = replace(region, is_healthy=False)
+    if region.state not in ACTIVE:
+        return region
+    return _set_alarm(replace(_go(region, event, cause), completions={}), None)
+
+
+# --- a drain ------------------------------------------------------------------------------------------------
+
+
+def _on_drain_asked(region: Region, event: DrainAsked) -> Region:
+    _must_be_member(region, event.member)
+    settings = region.settings
+    if settings.trigger is not Trigger.OPERATOR_DRIVEN or event.member not in settings.triggers:
+        raise _IgnoredError(WhyIgnored.NO_TRIGGER)
+    if region.state is RegionState.STARTED:
+        return _note_must_reset(region)
+    if region.state is not RegionState.PROCESSING or event.seq_id != region.current_seq_id:
+        raise _IgnoredError(WhyIgnored.LATE)
+    return _set_alarm(_go(region, event, RegionCause.DRAIN_ASKED), Alarm.DRAIN_TIMEOUT)
+
+
+def _note_must_reset(region: Region) -> Region:
+    if region.must_reset:
+        raise _IgnoredError(WhyIgnored.AS_BEFORE)
+    return replace(region, must_reset=True)
+
+
+def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, part: MemberPart) -> Region:
+    _must_count(region, event.member, event.life)
+    if event.seq_id != _awaited_cut(region):
+        raise _IgnoredError(WhyIgnored.LATE)
+    if not _is_progress(region.completions.get(event.member), part):
+        raise _IgnoredError(WhyIgnored.DOUBLED)
+    region = _completed(region, event.member, part)
+    if not _have_all(region):
+        return region
+    if set(region.completions.values()) == {MemberPart.SAVED}:
+        return _finish_drain(region, event)
+    if region.state is RegionState.DRAINING:
+        # The alarm of the drain stays set: what is saved beside the work must come to its end, too.
+        number = region.current_seq_id
+        region = replace(region, pending_seq_id=number, current_seq_id=number + 1)
+        return _go(region, event, RegionCause.ALL_BLOCKING)
+    return region
+
+
+def _awaited_cut(region: Region) -> int | None:
+    match region.state:
+        case RegionState.DRAINING:
+            return region.current_seq_id
+        case RegionState.PENDING:
+            return region.pending_seq_id
+        case _:
+            return None
+
+
+def _is_progress(before: MemberPart | None, now: MemberPart) -> bool:
+    """Who has saved is not made to have done a part of it by a message that was late."""
+    return before is None or (before, now) == (MemberPart.BLOCKING, MemberPart.SAVED)
+
+
+def _finish_drain(region: Region, event: CheckpointDone | BlockingCheckpointDone) -> Region:
+    """The cut counts, and everything older than the one before it is needed no more."""
+    number = region.pending_seq_id if region.state is RegionState.PENDING else region.current_seq_id
+    region = replace(
+        _go(region, event, RegionCause.ALL_SAVED),
+        completions={},
+        to_retire_seq_id=_retired(region),
+        last_completed_seq_id=number,
+        current_seq_id=max(region.current_seq_id, number + 1),
+        reset_attempt=0,
+        max_reset_attempts=region.settings.max_reset_attempts,
+    )
+    return _await_drain(replace(region, pending_seq_id=region.current_seq_id))
+
+
+def _retired(region: Region) -> int:
+    """The cut that was the last until now: a reset goes to the one that takes its place."""
+    return region.last_completed_seq_id
+
+
+def _await_drain(region: Region) -> Region:
+    periodic = region.settings.trigger is Trigger.PERIODIC
+    return _set_alarm(region, Alarm.DRAIN_PERIOD if periodic else None)
+
+
+# --- a reset ------------------------------------------------------------------------------------------------
+
+
+def _on_reset_asked(region: Region, event: ResetAsked) -> Region:
+    if event.force:
+        allowed = region.reset_attempt + region.settings.max_reset_attempts
+        region = replace(region, max_reset_attempts=allowed)
+    elif region.state is RegionState.SPENT:
+        raise _IgnoredError(WhyIgnored.SPENT)
+    match region.state:
+        case RegionState.STARTED:
+            return replace(region, must_reset=True) if event.force else _note_must_reset(region)
+        case RegionState.UNHEALTHY:
+            if not event.force:
+                raise _IgnoredError(WhyIgnored.AS_BEFORE)  # It is reset once it is healthy.
+            return region
+        case RegionState.SPENT if not region.is_healthy:
+            return _go(region, event, RegionCause.FORCED_ILL)
+        case _:
+            cause = RegionCause.RESET_FORCED if event.force else RegionCause.RESET_ASKED
+            return _try_reset(region, event, cause)
+
+
+def _try_reset(region: Region, event: HealthSeen | AlarmWentOff | ResetAsked, cause: RegionCause) -> Region:
+    region = _set_alarm(replace(region, completions={}), None)
+    if _is_spent(region):
+        return _go(region, event, RegionCause.SPENT)
+    region = replace(_go(region, event, cause), reset_attempt=region.reset_attempt + 1)
+    return _set_alarm(region, Alarm.RESET_TIMEOUT)
+
+
+def _is_spent(region: Region) -> bool:
+    return region.reset_attempt >= region.max_reset_attempts
+
+
+def _on_reset_done(region: Region, event: ResetDone) -> Region:
+    """The number of attempts stays: only a drain that is completed shows that all is well."""
+    _must_count(region, event.member, event.life)
+    if region.state is not RegionState.RESETTING or not _is_this_reset(region, event):
+        raise _IgnoredError(WhyIgnored.LATE)
+    if event.member in region.completions:
+        raise _IgnoredError(WhyIgnored.DOUBLED)
+    region = _completed(region, event.member, MemberPart.RESET)
+    if not _have_all(region):
+        return region
+    region = replace(region, completions={}, current_seq_id=_number_after(region))
+    return _await_drain(_go(region, event, RegionCause.ALL_RESET))
+
+
+def _is_this_reset(region: Region, event: ResetDone) -> bool:
+    return (event.seq_id, event.reset_attempt) == (region.last_completed_seq_id, region.reset_attempt - 1)
+
+
+def _number_after(region: Region) -> int:
+    """That of a drain which was interrupted is not used again."""
+    return region.current_seq_id + 1
+
+
+# --- time, and other coordinators ---------------------------------------------------------------------------
+
+
+def _on_alarm(region: Region, event: AlarmWentOff) -> Region:
+    if not _is_set(region, event):
+        raise _IgnoredError(WhyIgnored.OLD_ALARM)
+    match region.alarm:
+        case None:
+            raise _IgnoredError(WhyIgnored.OLD_ALARM)
+        case Alarm.DRAIN_PERIOD:
+            return _set_alarm(_go(region, event, RegionCause.DUE), Alarm.DRAIN_TIMEOUT)
+        case Alarm.DRAIN_TIMEOUT:
+            return _try_reset(region, event, RegionCause.DRAIN_LATE)
+        case Alarm.RESET_TIMEOUT:
+            return _try_reset(region, event, RegionCause.RESET_LATE)
+
+
+def _is_set(region: Region, event: AlarmWentOff) -> bool:
+    return event.timer == region.timer
+
+
+def _on_took_over(region: Region, event: TookOver) -> Region:
+    """The numbers stay; what was under way is not gone on with, and what is seen of members is seen anew."""
+    region = replace(
+        _go(region, event, RegionCause.TOOK_OVER),
+        is_healthy=False,
+        is_healthy_first_time=False,
+        must_reset=_must_reset_after_takeover(),
+        completions={},
+    )
+    return _set_alarm(region, None)
+
+
+def _must_reset_after_takeover() -> bool:
+    return True
+
+
+# --- members ------------------------------------------------------------------------------------------------
+
+
+def _must_be_member(region: Region, member: str) -> None:
+    if member not in region.settings.members:
+        raise _IgnoredError(WhyIgnored.FOREIGN)
+
+
+def _must_count(region: Region, member: str, life: int) -> None:
+    _must_be_member(region, member)
+    if life != region.lives.get(member):
+        raise _IgnoredError(WhyIgnored.OLD_LIFE)
+
+
+def _completed(region: Region, member: str, part: MemberPart) -> Region:
+    return replace(region, completions={**region.completions, member: part})
+
+
+def _have_all(region: Region) -> bool:
+    return len(region.completions) == len(region.settings.members)

@@ -1,0 +1,88 @@
+"""What happens to a region. Time comes in as an alarm that has gone off; health as it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSeen:
+    """All members were looked at. healthy: each of them is at work; None: not all are there to be asked."""
+
+    healthy: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined:
+    """A member has begun a life; greater numbers are later ones."""
+
+    member: str
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDone:
+    """A member's part of a cut is saved."""
+
+    member: str
+    life: int
+    seq_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingCheckpointDone:
+    """A member holds fast what it will save of a cut, and may go on."""
+
+    member: str
+    life: int
+    seq_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetDone:
+    """A member stands at the last completed cut. reset_attempt: as it was told."""
+
+    member: str
+    life: int
+    seq_id: int
+    reset_attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAsked:
+    """A member that may wants a drain of this number."""
+
+    member: str
+    seq_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetAsked:
+    """Somebody wants everybody to be brought into line. force: with as many attempts more as a region has."""
+
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmWentOff:
+    """timer: as the region had it when the alarm was set."""
+
+    timer: int
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """Another coordinator goes on with what the log says."""
+
+
+RegionEvent = (
+    HealthSeen
+    | MemberJoined
+    | CheckpointDone
+    | BlockingCheckpointDone
+    | ResetDone
+    | DrainAsked
+    | ResetAsked
+    | AlarmWentOff
+    | TookOver
+)

@@ -1,0 +1,91 @@
+"""A region as a table: in which state what leads to which.
+
+A healthy region goes round two circles:
+
+    processing -> draining -> (checkpoint pending ->) processing      a cut more is completed
+    processing -> ... -> resetting -> processing                      everybody stands at the last completed cut
+
+Some rules are the shape of the table:
+- Whatever goes wrong leads through RESETTING before the next drain: so a number whose drain was interrupted, by a failure
+or by another coordinator, is never used again.
+- What is not healthy waits in UNHEALTHY, in which nobody is told anything and no alarm is set.
+- Attempts at a reset are counted until a drain is completed. When they are spent, only a person leads out, by force; another
+  coordinator leads back here.
+
+A handler names only the cause (decide.py). Whatever comes late, twice, from nobody, or from an earlier life has no cause: it
+is ignored with a reason, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kcontrol.core.machine import Row, next_states, occasions
+from kcontrol.core.regions.events import (
+    AlarmWentOff,
+    BlockingCheckpointDone,
+    CheckpointDone,
+    DrainAsked,
+    HealthSeen,
+    MemberJoined,
+    ResetAsked,
+    ResetDone,
+    TookOver,
+)
+from kcontrol.core.regions.model import RegionState
+
+
+class RegionCause(StrEnum):
+    """Why a region leaves a state."""
+
+    CLEAN = "healthy, clean start"
+    MUST_RESET = "healthy, and must be reset"
+    WELL = "healthy again"
+    ILL = "not healthy"
+    NEW_LIFE = "a member began a new life"
+    DUE = "drain period over"
+    DRAIN_ASKED = "drain asked for by a member that may"
+    ALL_BLOCKING = "all blocking parts done"
+    ALL_SAVED = "all checkpoints done"
+    ALL_RESET = "all resets done"
+    DRAIN_LATE = "drain timeout"
+    RESET_LATE = "reset timeout"
+    RESET_ASKED = "reset asked for"
+    RESET_FORCED = "reset forced"
+    FORCED_ILL = "reset forced, not healthy"
+    SPENT = "attempts spent"
+    TOOK_OVER = "another coordinator"
+
+
+_S, _C = RegionState, RegionCause
+ACTIVE = (_S.PROCESSING, _S.DRAINING, _S.PENDING, _S.RESETTING)
+"""Members are told what to do, and are healthy."""
+_TRIES = (HealthSeen, AlarmWentOff, ResetAsked)
+"""On these a reset is tried, if an attempt is left."""
+
+REGION_ROWS: tuple[Row[RegionState, RegionCause], ...] = (
+    # --- health
+    (_S.STARTED, HealthSeen, _C.CLEAN, _S.PROCESSING),
+    (_S.STARTED, HealthSeen, _C.MUST_RESET, _S.RESETTING),
+    (_S.UNHEALTHY, HealthSeen, _C.WELL, _S.RESETTING),
+    (ACTIVE, HealthSeen, _C.ILL, _S.UNHEALTHY),
+    (ACTIVE, MemberJoined, _C.NEW_LIFE, _S.UNHEALTHY),
+    # --- a drain
+    (_S.PROCESSING, AlarmWentOff, _C.DUE, _S.DRAINING),
+    (_S.PROCESSING, DrainAsked, _C.DRAIN_ASKED, _S.DRAINING),
+    (_S.DRAINING, (BlockingCheckpointDone, CheckpointDone), _C.ALL_BLOCKING, _S.PENDING),
+    ((_S.DRAINING, _S.PENDING), CheckpointDone, _C.ALL_SAVED, _S.PROCESSING),
+    ((_S.DRAINING, _S.PENDING), AlarmWentOff, _C.DRAIN_LATE, _S.RESETTING),
+    # --- a reset
+    (_S.RESETTING, ResetDone, _C.ALL_RESET, _S.PROCESSING),
+    (_S.RESETTING, AlarmWentOff, _C.RESET_LATE, _S.RESETTING),
+    (ACTIVE, ResetAsked, _C.RESET_ASKED, _S.RESETTING),
+    ((*ACTIVE, _S.SPENT), ResetAsked, _C.RESET_FORCED, _S.RESETTING),
+    (_S.SPENT, ResetAsked, _C.FORCED_ILL, _S.UNHEALTHY),
+    ((_S.STARTED, _S.UNHEALTHY, *ACTIVE), _TRIES, _C.SPENT, _S.SPENT),
+    # --- somebody else is in charge
+    (tuple(RegionState), TookOver, _C.TOOK_OVER, _S.STARTED),
+)
+
+REGION_TABLE = next_states(REGION_ROWS)
+REGION_OCCASIONS = occasions(REGION_ROWS)

@@ -1,0 +1,154 @@
+"""What people and programs are told of the cluster of agents: the one account of it, for the command line, HTTP,
+the Console and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from kcontrol.core.cluster.explain import explain
+from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.model import EMPTY, ClusterJob, Replica
+from kcontrol.views.base import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntry:
+    """One entry, what it changed, in words, and why it was rejected, if it was."""
+
+    offset: int
+    at_ms: int
+    kind: str
+    rejection: str
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order."""
+
+    replica: Replica = EMPTY
+    beats: Sequence[Beat] = ()
+    entries: Sequence[LoggedEntry] = ()
+
+
+class AgentFacts(Facts):
+    """An agent, and the host that it stands for."""
+
+    agent: str
+    stage: str = Field(description="How far it is in: a `member` runs nodes.")
+    slots: int = Field(description="Nodes that may run on its host.")
+    used: int = Field(description="Nodes that are placed there.")
+    tags: list[str]
+    draining: bool = Field(description="It gets no nodes.")
+    coordinator: bool = Field(description="A coordinator runs on its host.")
+    watches: str | None = Field(description="Whose beats it listens for; null if nobody's.")
+    behind: int | None = Field(
+        description="Entries of the log that it had not applied when it was heard last; null if it was not "
+        "heard in this incarnation."
+    )
+
+    @property
+    def text(self) -> str:
+        """A line for people."""
+        words = [f"agent {self.agent}: {self.stage}, {self.used} of {self.slots} slots"]
+        words += [f"tags {', '.join(self.tags)}"] if self.tags else []
+        words += ["coordinator"] if self.coordinator else []
+        words += ["draining"] if self.draining else []
+        words += [f"watches {self.watches}"] if self.watches else []
+        return ", ".join(words)
+
+
+class JobFacts(Facts):
+    """A job, and where its nodes are."""
+
+    job: str
+    state: str = Field(description="active, killed, completed or failed.")
+    package: str = Field(description="What its nodes run.")
+    revision: int = Field(description="Offset of its newest submission.")
+    places: Mapping[str, str | None] = Field(
+        description="By TASK/INDEX: the agent that runs the node; null if nobody does."
+    )
+    waits: str = Field(description="Why it does not run; '' if it does, or has ended.")
+    error: str = Field(description="Why it has failed; '' if it has not.")
+
+    @property
+    def text(self) -> str:
+        """A line for people."""
+        return f"job {self.job}: {self._how()}"
+
+    def _how(self) -> str:
+        if self.state != "active":
+            return self.state + (f": {self.error}" if self.error else "")
+        if self.waits:
+            return f"waits: {self.waits}"
+        return ", ".join(f"{unit} on {agent}" for unit, agent in self.places.items())
+
+
+class EntryFacts(Facts):
+    """An entry of the cluster's log."""
+
+    offset: int
+    at_ms: int = Field(description="Kafka's timestamp of it, milliseconds since 1970.")
+    kind: str
+    rejected: str = Field(description="Why it changed nothing; '' if it counted.")
+    changes: list[str] = Field(description="What it changed, in words.")
+
+
+def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
+    """By name."""
+    value = seen.replica
+    applied = {(beat.agent, beat.incarnation): beat.applied for beat in seen.beats}
+    placed = [place.agent for place in value.places().values()]
+    coordinators = {place.agent for place in value.coordinators}
+    found = []
+    for agent in sorted(value.agents.values(), key=lambda one: one.name):
+        read = applied.get((agent.name, agent.incarnation))
+        found.append(
+            AgentFacts(
+                agent=agent.name,
+                stage=str(value.stage(agent.name)),
+                slots=agent.slots,
+                used=placed.count(agent.name),
+                tags=list(agent.tags),
+                draining=agent.draining,
+                coordinator=agent.name in coordinators,
+                watches=value.pairs.get(agent.name),
+                behind=None if read is None else max(0, value.offset - read),
+            )
+        )
+    return found
+
+
+def jobs_of(value: Replica) -> list[JobFacts]:
+    """By precedence."""
+    return [_job(value, job) for job in sorted(value.jobs.values(), key=lambda one: one.id)]
+
+
+def _job(value: Replica, job: ClusterJob) -> JobFacts:
+    places = {
+        f"{task}/{index}": None if place is None else place.agent
+        for task, all_ in value.allocations.get(job.name, {}).items()
+        for index, place in enumerate(all_)
+    }
+    return JobFacts(
+        job=job.name,
+        state=str(job.state),
+        package=job.package,
+        revision=job.revision,
+        places=places,
+        waits=explain(value, job),
+        error=job.error,
+    )
+
+
+def entry_of(one: LoggedEntry) -> EntryFacts:
+    return EntryFacts(
+        offset=one.offset,
+        at_ms=one.at_ms,
+        kind=one.kind,
+        rejected=one.rejection,
+        changes=list(one.changes),
+    )

@@ -1,0 +1,127 @@
+"""The processes of a pipeline that runs are replaced by those of another version of kcontrol, node by node, while it makes
+steps: what consumers read is what one version alone would have written, and no more state is copied than was promised."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kcontrol.errors import LeftOutError
+from kcontrol.settings.cluster import ClusterSettings
+from tests.integration.test_exchange_nodes import PATIENCE_S
+from tests.integration.test_layout_nodes import Changed
+from tests.integration.test_live_layout import under_load, until_made_by
+from tests.support.exchanged import FILE
+from tests.support.next_version import NUMBER, install
+from tests.support.processes import KcontrolProcess, objects, run_kcontrol, until
+
+pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
+
+_EACH = 6
+_OPTIONS = "--no-archive --master local[1]"
+
+
+class Upgraded(Changed):
+    """A pipeline of two nodes, each a process of this version in a directory of its own, and the next version beside it."""
+
+    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
+        super().__init__(settings, directory, ("spent",), nodes=2)
+        self.next = {**self.env, **install(directory / "next")}
+        self.started: set[int] = set()
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "EXCHANGED_CHECKPOINTS": str(self.directory / "checkpoints")}
+
+    def work_dir(self, node: int) -> Path:
+        return self.directory / f"host-{node}"
+
+    def old_node(self, node: int) -> KcontrolProcess:
+        arguments = ("node", str(FILE), "--node", str(node), "--work-dir", str(self.work_dir(node)))
+        return KcontrolProcess(
+            *(*arguments, *_OPTIONS.split()),
+            env=self.env,
+            cwd=self.directory,
+            log=self.directory / f"old-{node}.log",
+        )
+
+    def start(self, work_dir: str) -> str:
+        """The command of new processes."""
+        return f"{sys.executable} -m kcontrol.cli node {FILE} --work-dir {work_dir} {_OPTIONS}"
+
+    def upgrade(self, *arguments: str) -> dict[str, Any]:
+        """What the command of the next version says that it has done."""
+        done = run_kcontrol(
+            *("upgrade", self.pipeline.name, *arguments, "--json"),
+            env=self.next,
+            cwd=self.directory,
+            timeout_s=PATIENCE_S,
+        )
+        self.started |= {each["process_id"] for each in objects(done.stdout) for each in each["nodes"]}
+        assert done.returncode == 0, done.stdout + done.stderr
+        print(done.stderr)  # noqa: T201 - shown by pytest when a test fails
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    def end_started(self) -> None:
+        """They are on their own."""
+        found = [psutil.Process(pid) for pid in self.started if psutil.pid_exists(pid)]
+        for each in found:
+            each.terminate()
+        psutil.wait_procs(found, timeout=60)
+
+
+@pytest.mark.parametrize("way", ["in-place", "replace"])
+def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
+    settings: ClusterSettings, tmp_path: Path, way: str
+) -> None:
+    upgraded = Upgraded(settings, tmp_path)
+    pipeline = upgraded.pipeline
+    where = tmp_path / ("host-{node}" if way == "in-place" else "new-host-{node}")
+    with ExitStack() as stack:
+        log = tmp_path / "coordinator.log"
+        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=tmp_path, log=log))
+        old = [stack.enter_context(upgraded.old_node(node)) for node in range(2)]
+        stack.callback(upgraded.end_started)
+        pipeline.produce(_EACH)
+        until_made_by(pipeline, 2)
+        stack.enter_context(under_load(pipeline))
+
+        said = upgraded.upgrade("--way", way, "--start", upgraded.start(str(where)))
+        assert [(each["node"], each["host"], each["kcontrol"]) for each in said["nodes"]] == [
+            (node, socket.gethostname(), NUMBER) for node in range(2)
+        ]
+        assert all(each["state_bytes"] > 0 for each in said["nodes"])
+        moved = [each["moved_bytes"] for each in said["nodes"]]
+        # All shards are of equal right: a node's is its n-th part of the state, and of that nothing or all is copied.
+        assert moved == ([0, 0] if way == "in-place" else [each["state_bytes"] for each in said["nodes"]])
+        for process in old:
+            until(
+                lambda process=process: process.process.poll() is not None,
+                "it ends",
+                PATIENCE_S,
+                process.text,
+            )
+            assert process.process is not None
+            assert process.process.returncode == LeftOutError.exit_code
+    upgraded.pipeline.nodes = 2
+    _finished(upgraded)
+    pipeline.check()
+
+
+def _finished(upgraded: Upgraded) -> None:
+    """What is left to be read is read, by processes of this version again: the way back."""
+    with ExitStack() as stack:
+        log = upgraded.directory / "coordinator.log"
+        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=upgraded.directory, log=log))
+        for node in range(2):
+            stack.enter_context(upgraded.old_node(node))
+        upgraded.pipeline.until_done("all is committed", PATIENCE_S)
+        assert not upgraded.command("stop", upgraded.pipeline.name).returncode

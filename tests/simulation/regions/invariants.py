@@ -1,0 +1,81 @@
+"""What must hold of a region after every event, each by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcontrol.core.regions.events import AlarmWentOff, RegionEvent, ResetAsked, TookOver
+from kcontrol.core.regions.model import Region, RegionState
+from tests.simulation.invariants import require
+
+if TYPE_CHECKING:
+    from tests.simulation.regions.schedule import RegionSchedule
+
+NEVER_BACK = "the last completed cut never goes back"
+AFTER_SAVES = "a cut counts only once every member has saved its part"
+TOGETHER = "nobody goes on from a cut before all have come to it"
+ONCE = "a number is one drain's"
+RETIRED = "nothing that a reset needs is forgotten"
+ONE_CUT = "after a reset all stand at the same cut"
+RESET_FIRST = "a new life goes on only after it was reset"
+BOUNDED = "attempts are bounded"
+ONLY_BY_FORCE = "out of spent attempts only force leads, or another coordinator"
+OLD_ALARMS = "an older alarm changes nothing"
+IGNORED = "what is ignored changes nothing"
+MEMBERS_ONLY = "only members are counted, and what they have done stays done"
+RESET_AFTER_TAKEOVER = "a takeover passes through a reset before the next drain"
+COMES_BACK = "with every hint lost it comes back, and completes another cut"
+
+
+def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
+    """After each event."""
+    after = now.region
+    require(after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
+    require(after.current_seq_id > after.last_completed_seq_id, ONCE, after)
+    require(after.current_seq_id >= before.current_seq_id, ONCE, after)
+    require(after.reset_attempt <= after.max_reset_attempts, BOUNDED, after)
+    retired, completed = after.to_retire_seq_id, after.last_completed_seq_id
+    require(retired < completed or completed == 0, RETIRED, after)
+    require(not ignored or after == before, IGNORED, event)
+    require(set(after.completions) <= set(after.settings.members), MEMBERS_ONLY, after.completions)
+    if (after.state, after.current_seq_id) == (before.state, before.current_seq_id):
+        gone_back = {
+            name
+            for name, part in before.completions.items()
+            if part != after.completions.get(name) and part != "blocking part done"
+        }
+        require(not gone_back or not after.completions, MEMBERS_ONLY, (event, gone_back))
+    if isinstance(event, AlarmWentOff) and event.timer != before.timer:
+        require(after == before, OLD_ALARMS, event)
+    if before.state is RegionState.SPENT and after.state is not RegionState.SPENT:
+        forced = isinstance(event, ResetAsked) and event.force
+        require(forced or isinstance(event, TookOver), ONLY_BY_FORCE, event)
+    _check_states(now, before, event)
+
+
+def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:
+    after = now.region
+    if isinstance(event, TookOver):
+        now.owes_reset = True
+    if after.state is RegionState.RESETTING:
+        now.owes_reset = False
+    if after.state is RegionState.DRAINING and before.state is not RegionState.DRAINING:
+        number = after.current_seq_id
+        require(not now.owes_reset, RESET_AFTER_TAKEOVER, after)
+        require(number not in now.drains, ONCE, number)
+        now.drains.add(number)
+    if after.last_completed_seq_id > before.last_completed_seq_id:
+        _check_cut(now, after.last_completed_seq_id)
+    if after.state is RegionState.PROCESSING and before.state is RegionState.RESETTING:
+        for member in now.members:
+            if member.up and member.life == after.lives[member.name]:
+                require(member.at == after.last_completed_seq_id, ONE_CUT, (member, after))
+
+
+def _check_cut(now: RegionSchedule, number: int) -> None:
+    now.counts["cuts"] += 1
+    for member in now.members:
+        require(number in member.saved, AFTER_SAVES, (number, member))
+    came = max(now.came_to[number].values())
+    for name, tick in now.left.get(number, {}).items():
+        require(tick >= came, TOGETHER, (number, name, tick, came))

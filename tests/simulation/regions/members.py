@@ -1,0 +1,99 @@
+"""A member of a region: it acts on what it is told, saves, goes back, dies and comes again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, ResetDone
+from kcontrol.core.regions.model import Region, Told, Word, told
+from tests.simulation.invariants import require
+from tests.simulation.regions.invariants import RESET_FIRST, RETIRED
+
+if TYPE_CHECKING:
+    from tests.simulation.regions.schedule import RegionSchedule
+
+LOST = -1
+"""In place of a cut: what it held is gone."""
+
+
+@dataclass
+class Member:
+    """at: the cut that it came to, or was brought back to, last. saved: durable, over lives. version: the newest state of
+    the region that it has seen. held: it does nothing of its own."""
+
+    name: str
+    beside: bool
+    """It goes on while it saves."""
+    up: bool = True
+    life: int = 1
+    at: int = 0
+    saved: set[int] = field(default_factory=lambda: {0})
+    held: bool = True
+    began_clean: bool = True
+    version: int = -1
+    saving: int = 0
+    parting: int = 0
+    """The cut that it stands at, and has not gone on from."""
+
+    def die(self) -> None:
+        self.up = False
+
+    def begin(self) -> None:
+        """What it has saved is left, and nothing else."""
+        self.up, self.life = True, self.life + 1
+        self.at, self.held, self.began_clean = LOST, True, False
+        self.version, self.saving, self.parting = -1, 0, 0
+
+    def look(self, now: RegionSchedule, version: int, region: Region) -> None:
+        """At one of the states of the region, which may be an old one."""
+        if not self.up or version < self.version:
+            return
+        self.version = version
+        said = told(region, self.name, self.life)
+        if said is None:
+            return
+        self._retire(said)
+        match said.word:
+            case Word.TRIGGER_DRAIN:
+                self._drain(now, said.seq_id)
+            case Word.TRIGGER_RESET:
+                self._reset(now, said)
+            case Word.RESUME_SUBMISSION:
+                self._go_on(now)
+                if said.saving and said.seq_id == self.saving and self.saving in self.saved:
+                    now.send(CheckpointDone(self.name, self.life, self.saving))
+            case Word.RESET_FAILED:
+                self.held = True
+
+    def _retire(self, said: Told) -> None:
+        for old in {cut for cut in self.saved if 0 < cut <= said.to_retire}:
+            self.saved.discard(old)
+
+    def _drain(self, now: RegionSchedule, number: int) -> None:
+        if self.saving != number:
+            self.held, self.saving, self.parting, self.at = True, number, number, number
+            now.came_to.setdefault(number, {})[self.name] = now.tick
+        if self.beside and number not in self.saved:
+            now.send(BlockingCheckpointDone(self.name, self.life, number))
+            now.begin_saving(self, number)
+        else:
+            self.saved.add(number)
+            now.send(CheckpointDone(self.name, self.life, number))
+
+    def save(self, number: int) -> None:
+        if self.up and self.saving == number:
+            self.saved.add(number)
+
+    def _reset(self, now: RegionSchedule, said: Told) -> None:
+        require(said.seq_id in self.saved, RETIRED, (said, self))
+        self.held, self.saving, self.parting, self.at = True, 0, 0, said.seq_id
+        self.began_clean = True
+        now.send(ResetDone(self.name, self.life, said.seq_id, said.reset_attempt))
+
+    def _go_on(self, now: RegionSchedule) -> None:
+        require(self.began_clean, RESET_FIRST, self)
+        self.held = False
+        if self.parting:
+            now.left.setdefault(self.parting, {}).setdefault(self.name, now.tick)
+            self.parting = 0

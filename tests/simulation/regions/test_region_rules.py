@@ -1,0 +1,187 @@
+"""Each rule of a region, switched off: the simulator must then find what the rule is there for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.core.regions import cut, decide, wave
+from kcontrol.core.regions.events import MemberJoined
+from kcontrol.core.regions.model import Region
+from kcontrol.core.regions.model import told as right_told
+from kcontrol.core.regions.table import RegionCause
+from tests.simulation.invariants import Violation
+from tests.simulation.regions import invariants as inv
+from tests.simulation.regions import members, waves
+from tests.simulation.regions.schedule import RegionSchedule
+from tests.simulation.regions.waves import DrainSchedule
+
+SCHEDULES = 600
+Broken = tuple[Any, str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class RegionRule:
+    """A rule by its name, what switches it off, and the invariants of which one then breaks. begin: the seed where it is found
+    today; from wherever one begins, it is found within some hundred."""
+
+    name: str
+    broken: Broken
+    invariants: tuple[str, ...]
+    kind: type[RegionSchedule | DrainSchedule] = RegionSchedule
+    begin: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _overwrites(before: Any, now: Any) -> bool:
+    return True
+
+
+def _unnoticed(region: Region, event: MemberJoined, cause: RegionCause) -> Region:
+    return region if cause is RegionCause.NEW_LIFE else _right_fall_ill(region, event, cause)
+
+
+_right_fall_ill = decide._fall_ill
+_right_limits = wave._limits
+_right_cut_at = cut.cut_at
+
+
+def _told_to_any_life(region: Region, member: str, life: int) -> Any:
+    return right_told(region, member, region.lives.get(member, life))
+
+
+def _some_limits(graph: Any, drain: Any, name: str) -> dict[Any, int]:
+    """Those of the first writer alone."""
+    found = _right_limits(graph, drain, name)
+    first = min((topic for topic, _ in found), default="")
+    return {place: end for place, end in found.items() if place[0] == first}
+
+
+def _hears_any_drain(graph: Any, drain: Any, name: str, answer: Any) -> Any:
+    if name not in drain.orders:
+        return drain
+    drain_cuts = drain.cuts if answer.cut is None else {**drain.cuts, name: answer.cut}
+    heard = wave.DrainWave(drain.number, drain.mode, drain.orders, drain.noted | {name}, drain_cuts)
+    return wave.advance(graph, heard)
+
+
+def _before_the_last(boundaries: Any, step: int, base: Any) -> Any:
+    right, earlier = _right_cut_at(boundaries, step, base), _right_cut_at(boundaries, step - 1, base)
+    return cut.PipelineCut(right.step, right.positions, earlier.ends)
+
+
+RULES = [
+    RegionRule(
+        "an alarm that was called off means nothing",
+        (decide, "_is_set", lambda region, event: True),
+        (inv.OLD_ALARMS,),
+    ),
+    RegionRule(
+        "a cut takes all members",
+        (decide, "_have_all", lambda region: len(region.completions) >= 1),
+        (inv.AFTER_SAVES, inv.TOGETHER, inv.ONE_CUT),
+    ),
+    RegionRule(
+        "what a reset needs is not retired",
+        (decide, "_retired", lambda region: region.current_seq_id),
+        (inv.RETIRED,),
+    ),
+    RegionRule(
+        "a reset is done by what was told at this attempt",
+        (decide, "_is_this_reset", lambda region, event: event.seq_id == region.last_completed_seq_id),
+        (inv.ONE_CUT,),
+    ),
+    RegionRule(
+        "the number of a drain that was interrupted is not used again",
+        (decide, "_number_after", lambda region: region.current_seq_id),
+        (inv.ONCE,),
+    ),
+    RegionRule("attempts are bounded", (decide, "_is_spent", lambda region: False), (inv.BOUNDED,)),
+    RegionRule(
+        "a takeover is followed by a reset",
+        (decide, "_must_reset_after_takeover", lambda: False),
+        (inv.RESET_AFTER_TAKEOVER, inv.ONCE),
+    ),
+    RegionRule(
+        "who has saved is not set back by a message that was late",
+        (decide, "_is_progress", _overwrites),
+        (inv.MEMBERS_ONLY,),
+    ),
+    RegionRule(
+        "what an older life says counts for nothing",
+        (decide, "_must_count", lambda region, member, life: decide._must_be_member(region, member)),
+        (inv.ONE_CUT, inv.AFTER_SAVES),
+    ),
+    RegionRule(
+        "only members count", (decide, "_must_be_member", lambda region, member: None), (inv.MEMBERS_ONLY,)
+    ),
+    RegionRule(
+        "a new life makes the region unhealthy, even if nobody saw the old one gone",
+        (decide, "_fall_ill", _unnoticed),
+        (inv.RESET_FIRST, inv.ONE_CUT, inv.COMES_BACK),
+    ),
+    RegionRule(
+        "a life that the region does not know is told nothing",
+        (members, "told", _told_to_any_life),
+        (inv.RESET_FIRST,),
+    ),
+    RegionRule(
+        "a pipeline goes on only once its readers know their limits",
+        (wave, "_may_go_on", lambda graph, drain, name: name in drain.cuts),
+        (waves.NO_FLIGHT,),
+        DrainSchedule,
+    ),
+    RegionRule(
+        "a reader has limits of all its writers",
+        (wave, "_limits", _some_limits),
+        (waves.NO_FLIGHT,),
+        DrainSchedule,
+    ),
+    RegionRule(
+        "what is said of another drain counts for nothing",
+        (wave, "hear_answer", _hears_any_drain),
+        (waves.NO_FLIGHT,),
+        DrainSchedule,
+    ),
+    RegionRule(
+        "ends are those of the step of the cut",
+        (cut, "cut_at", _before_the_last),
+        (waves.NO_FLIGHT, waves.AS_RECOMPUTED),
+        DrainSchedule,
+    ),
+    RegionRule(
+        "there is a limit in partitions that nothing was written to",
+        (waves, "base_of", lambda pipeline: {}),
+        (waves.NO_FLIGHT,),
+        DrainSchedule,
+        begin=128,
+    ),
+    RegionRule(
+        "a cut is looked at before it is recorded",
+        (cut, "in_flight", lambda graph, cuts, after: ()),
+        (waves.AS_RECOMPUTED,),
+        DrainSchedule,
+    ),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_a_rule_that_is_switched_off_is_found(rule: RegionRule) -> None:
+    found = set()
+    with patch.object(*rule.broken):
+        for seed in range(rule.begin, rule.begin + SCHEDULES):
+            try:
+                rule.kind(seed).run()
+            except Violation as violation:
+                if violation.name in rule.invariants:
+                    return
+                found.add(violation.name)
+            except LookupError:
+                found.add("the table has no such row")
+    pytest.fail(f"{SCHEDULES} schedules did not find {rule.invariants}, only {found or 'nothing'}")

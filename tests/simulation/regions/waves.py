@@ -1,0 +1,216 @@
+"""Drains that go down random graphs of pipelines: orders and answers are late, doubled and lost, who drains is replaced at
+any moment, and pipelines give orders up. A cut that is recorded must be what the outer input before it leads to, record by
+record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from kcontrol.core.regions import cut as cuts
+from kcontrol.core.regions import wave as waves
+from kcontrol.core.regions.cut import PipelineCut, Place
+from kcontrol.core.regions.graph import RegionGraph, refused_graph
+from kcontrol.core.regions.wave import DrainAnswer, DrainMode, DrainOrder, DrainWave
+from tests.simulation.invariants import require
+from tests.simulation.regions.pipelines import PARTITIONS, SimulatedPipeline, Topic, made_of
+
+NO_FLIGHT = "nothing is in flight in a cut, unless a pipeline has given its order up"
+AS_RECOMPUTED = "a recorded cut is what the outer input before it leads to, and nothing else"
+NOT_HELD = "a pipeline is held by an order of the newest drain alone"
+COMPLETES = "without faults every drain is completed"
+ONE_NUMBER = "a number is one drain's"
+
+TICKS = 150
+_END_TICKS = 3_000
+_LATE_TICKS = 6
+
+
+def base_of(pipeline: SimulatedPipeline) -> dict[Place, int]:
+    """Its log is whole."""
+    return {pipeline.output.place(partition): 0 for partition in range(PARTITIONS)}
+
+
+@dataclass
+class DrainSchedule:
+    """seed: of all that is random. faults: who drains is replaced, orders are given up."""
+
+    seed: int
+    faults: bool = True
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.random = random = Random(self.seed)
+        self.mode = random.choice(tuple(DrainMode))
+        self.outer = [Topic("outer0"), Topic("outer1")]
+        self.pipelines: dict[str, SimulatedPipeline] = {}
+        for number in range(random.randint(1, 6)):
+            inner = [one.output for one in self.pipelines.values() if random.random() < 0.5]
+            outer = [one for one in self.outer if not inner or random.random() < 0.2]
+            name = f"p{number}"
+            slow = 30 if inner and random.random() < 0.3 else 1
+            inputs = (*inner, *outer)
+            self.pipelines[name] = SimulatedPipeline(name, inputs, Topic(f"t{number}"), random, slow)
+        self.graph = RegionGraph(
+            {name: frozenset(one.name for one in each.inputs) for name, each in self.pipelines.items()},
+            {name: frozenset({each.output.name}) for name, each in self.pipelines.items()},
+        )
+        require(not refused_graph(self.graph), NOT_HELD, refused_graph(self.graph))
+        self.number = 0
+        self.numbers: set[int] = set()
+        self.wave: DrainWave | None = None
+        self.net: list[tuple[int, str, DrainOrder | DrainAnswer]] = []
+        self.given_up: set[int] = set()
+        self.serial = 0
+
+    def run(self) -> None:
+        """Raises Violation at the first invariant that does not hold."""
+        for tick in range(TICKS):
+            self._tick(tick, self.faults)
+        recorded = self.counts["cuts"]
+        self.faults = False
+        self._replace()
+        for tick in range(TICKS, TICKS + _END_TICKS):
+            self._tick(tick, False)
+            if self.counts["cuts"] > recorded + 1:
+                return
+        require(False, COMPLETES, (self.wave, [one.order for one in self.pipelines.values()]))
+
+    def _tick(self, tick: int, faults: bool) -> None:
+        random = self.random
+        self._feed()
+        if faults and random.random() < 0.02:
+            random.choice((self._replace, self._give_up))()
+        if self.wave is None and random.random() < 0.2:
+            self._begin()
+        self._talk(tick)
+        self._hear(tick)
+        for pipeline in random.sample(
+            sorted(self.pipelines.values(), key=lambda one: one.name), len(self.pipelines)
+        ):
+            pipeline.act(tick)
+        self._look()
+
+    def _feed(self) -> None:
+        for topic in self.outer:
+            for log in topic.partitions:
+                if self.random.random() < 0.3:
+                    log.append(f"{topic.name}-{self.serial}" if self.random.random() < 0.9 else None)
+                    self.serial += 1
+
+    # --- who drains -----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """The number is in the log of cuts before anybody is told of it."""
+        self.number += 1
+        require(self.number not in self.numbers, ONE_NUMBER, self.number)
+        self.numbers.add(self.number)
+        self.wave = waves.begin_drain(self.graph, self.number, self.mode)
+
+    def _replace(self) -> None:
+        """Who goes on knows the number of the drain under way, and nothing of how far it is."""
+        self.counts["takeovers"] += 1
+        if self.wave is not None:
+            self._begin()
+
+    def _give_up(self) -> None:
+        pipeline = self.random.choice(list(self.pipelines.values()))
+        order = pipeline.obeyed()
+        if order is not None:
+            pipeline.expired = order.number
+            self.given_up.add(order.number)
+
+    def _talk(self, tick: int) -> None:
+        random = self.random
+        if self.wave is not None:
+            for name, order in self.wave.orders.items():
+                if random.random() < 0.5:
+                    self.net.append((tick + random.randint(0, _LATE_TICKS), name, order))
+        for name, pipeline in self.pipelines.items():
+            answer = pipeline.answer()
+            if answer is not None and random.random() < 0.5:
+                self.net.append((tick + random.randint(0, _LATE_TICKS), name, answer))
+
+    def _hear(self, tick: int) -> None:
+        come = [one for one in self.net if one[0] <= tick]
+        self.net = [one for one in self.net if one[0] > tick]
+        for _, name, said in come:
+            if self.random.random() < 0.15:
+                continue
+            if isinstance(said, DrainOrder):
+                self.pipelines[name].hear(said)
+            elif self.wave is not None:
+                self.wave = waves.hear_answer(self.graph, self.wave, name, self._with_cut(name, said))
+
+    def _with_cut(self, name: str, said: DrainAnswer) -> DrainAnswer:
+        """Where a pipeline stands is in its log: whoever has noted its order and come to its limits."""
+        assert self.wave is not None
+        order, pipeline = self.wave.orders.get(name), self.pipelines[name]
+        if order is None or said.number != order.number or name in self.wave.cuts:
+            return said
+        if not pipeline.has_come(order):
+            return said
+        return DrainAnswer(
+            said.number, cuts.cut_at(pipeline.boundaries, len(pipeline.boundaries), base_of(pipeline))
+        )
+
+    def _look(self) -> None:
+        wave = self.wave
+        for pipeline in self.pipelines.values():
+            order = pipeline.obeyed()
+            require(order is None or order.number <= self.number, NOT_HELD, order)
+        if wave is None:
+            return
+        released = all(one.released for one in wave.orders.values())
+        if not waves.is_drained(self.graph, wave) or not released:
+            return
+        self._record(wave)
+        self.wave = None
+        for name, order in wave.orders.items():
+            self.pipelines[name].hear(order)
+
+    def _record(self, wave: DrainWave) -> None:
+        after = {
+            name: cuts.written_after(one.boundaries, wave.cuts[name].step)
+            for name, one in self.pipelines.items()
+        }
+        wrong = cuts.in_flight(self.graph, wave.cuts, after)
+        require(not wrong or wave.number in self.given_up, NO_FLIGHT, wrong)
+        if wrong:
+            self.counts["torn, and not recorded"] += 1
+            return
+        self.counts["cuts"] += 1
+        for name in self.pipelines:
+            self._check(name, wave.cuts)
+
+    def _check(self, name: str, cut: dict[str, PipelineCut]) -> None:
+        """Positions in outer topics differ between pipelines that read them both: each has its own outer input."""
+        pipeline = self.pipelines[name]
+        found = Counter(
+            record
+            for partition, log in enumerate(pipeline.output.partitions)
+            for record in log[: cut[name].ends.get(pipeline.output.place(partition), 0)]
+            if record is not None
+        )
+        require(found == self._expected(name, cut), AS_RECOMPUTED, (name, cut))
+
+    def _expected(self, name: str, cut: dict[str, PipelineCut]) -> Counter[str]:
+        pipeline = self.pipelines[name]
+        writers = {one.output.name: one.name for one in self.pipelines.values()}
+        expected: Counter[str] = Counter()
+        for topic in pipeline.inputs:
+            if topic.name in writers:
+                read = list(self._expected(writers[topic.name], cut).elements())
+            else:
+                read = [
+                    record
+                    for partition in range(PARTITIONS)
+                    for record in topic.partitions[partition][
+                        : cut[name].positions.get(topic.place(partition), 0)
+                    ]
+                    if record is not None
+                ]
+            for record in read:
+                expected.update(made_of(record, name))
+        return expected

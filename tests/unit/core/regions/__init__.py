@@ -1,0 +1,1 @@
+"""Regions, one rule at a time."""
