@@ -54,6 +54,21 @@ _DEFAULTS = HttpLimits()
     "read what pipelines write.",
 )
 @click.option(
+    "--max-push-bytes",
+    type=click.IntRange(0, 256 << 20),
+    default=_DEFAULTS.max_push_bytes,
+    show_default=True,
+    help="Bytes in the body of POST .../ingress/INPUT, by which rows are pushed. With more than 0, such as 8388608, whoever "
+    "may ask this server can write into pipelines' inputs.",
+)
+@click.option(
+    "--max-queued-rows",
+    type=click.IntRange(1, 1_000_000_000),
+    default=_DEFAULTS.max_queued_rows,
+    show_default=True,
+    help="Rows of an input that may wait for a step; beyond that, rows that are pushed get 429.",
+)
+@click.option(
     "--niceness",
     type=click.IntRange(0, 19),
     default=NICENESS,
@@ -84,6 +99,8 @@ def serve(
     max_concurrent: int,
     request_timeout_s: float,
     max_streams: int,
+    max_push_bytes: int,
+    max_queued_rows: int,
     niceness: int,
     query_url: str | None,
     query_token_file: Path | None,
@@ -103,6 +120,8 @@ def serve(
         request_timeout_s=request_timeout_s,
         max_look_offsets=max_look_offsets,
         max_streams=max_streams,
+        max_push_bytes=max_push_bytes,
+        max_queued_rows=max_queued_rows,
     )
     ask = QueryClient(query_url, query_token_file, request_timeout_s).ask if query_url else nobody_answers
     listener = listen(host, port, token_file, limits)

@@ -36,6 +36,7 @@ DEFAULT_NAMES = {
     "cluster_topic": "{prefix}.cluster",
     "cluster_beats_topic": "{prefix}.cluster.beats",
     "cluster_snapshots_topic": "{prefix}.cluster.snapshots",
+    "pushes_topic": "{prefix}.pushes",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
 _PER_EXCHANGE = frozenset({"exchange_topic"})
@@ -194,6 +195,14 @@ class Names:
     def cluster_snapshots_topic(self) -> str:
         """The topic, of one partition, with the newest snapshot of the cluster's value."""
         return check_topic_name("cluster snapshots topic", self._make("cluster_snapshots_topic"))
+
+    def pushes_topic(self) -> str:
+        """The topic that remembers requests by which rows were pushed into inputs."""
+        return check_topic_name("pushes topic", self._make("pushes_topic"))
+
+    def push_transactional_id(self, shard: int) -> str:
+        """Under which the requests of a shard are written."""
+        return f"{self.pushes_topic()}.{shard}"
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""

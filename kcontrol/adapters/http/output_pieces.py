@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+from weakref import WeakSet
 
 BEAT_S = 5.0
 """A comment is sent when nothing has come for so long, so that both sides find out that the other is gone."""
@@ -59,14 +60,17 @@ class OutputPieces(Protocol):
     """The committed steps of one output, piece by piece. One call at a time."""
 
     def take(self) -> Piece | None:
-        """The next piece; None: there is none yet, after `BEAT_S`. Blocking. Raises what StepConsumer does."""
+        """The next piece; None: there is none yet, after `BEAT_S`. Blocking. Raises what StepConsumer does. None, too, once it
+        is closed."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """From any thread, also while a piece is being taken, which is given up by then."""
+        ...
 
 
 Follow = Callable[[str, str, int], OutputPieces]
-"""Of a pipeline, an output, and the step after which to begin. Blocking. Raises NotFoundError."""
+"""Of a pipeline, an output, and the step after which to begin. Nothing is read before the first piece."""
 
 
 @dataclass
@@ -77,4 +81,20 @@ class OutputStreams:
     follow: Follow
     most: int
     longest_s: float
-    running: int = field(default=0, init=False)
+    _open: WeakSet[OutputPieces] = field(default_factory=WeakSet, init=False)
+    """Weak, because a response that never begins, its client having gone, ends by being forgotten."""
+
+    @property
+    def running(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    def begin(self, pipeline: str, output: str, after: int) -> OutputPieces:
+        """One more."""
+        pieces = self.follow(pipeline, output, after)
+        self._open.add(pieces)
+        return pieces
+
+    def end(self, pieces: OutputPieces) -> None:
+        """One less."""
+        self._open.discard(pieces)

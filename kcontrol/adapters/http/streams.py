@@ -84,12 +84,7 @@ async def stream_output(
         )
     if streams.running >= streams.most:
         raise HTTPException(503, f"{streams.most} outputs are being streamed already.")
-    streams.running += 1
-    try:
-        pieces = await asyncio.to_thread(streams.follow, pipeline.pipeline, output, begin)
-    except BaseException:
-        streams.running -= 1
-        raise
+    pieces = streams.begin(pipeline.pipeline, output, begin)
     value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(streams, pieces, value_format), media_type=MEDIA_TYPE, headers=headers)
@@ -114,7 +109,7 @@ async def _events(streams: OutputStreams, pieces: OutputPieces, value_format: st
             between_steps = not isinstance(piece, Rows)
             yield ": nothing yet\n\n" if piece is None else _text(piece, value_format)
     finally:
-        streams.running -= 1
+        streams.end(pieces)
         # Whoever has gone does not wait for it.
         closing = asyncio.get_running_loop().run_in_executor(None, pieces.close)
         await asyncio.shield(closing)

@@ -21,10 +21,16 @@ from fastavro.utils import generate_one
 from kcontrol.wire.cluster import CLUSTER_CLASSES
 from kcontrol.wire.cluster_snapshot import ClusterSnapshot
 from kcontrol.wire.codec import RECORD_CLASSES
+from kcontrol.wire.pushed import PushedRequest
 from kcontrol.wire.schemas import Schema, current_schemas, fingerprint_of, make_schema, released_schemas
 from kcontrol.wire.shapes import optional_of
 
-ALL_CLASSES = {**RECORD_CLASSES, **CLUSTER_CLASSES, "ClusterSnapshot": ClusterSnapshot}
+ALL_CLASSES = {
+    **RECORD_CLASSES,
+    **CLUSTER_CLASSES,
+    "ClusterSnapshot": ClusterSnapshot,
+    "PushedRequest": PushedRequest,
+}
 RECORDS = sorted(ALL_CLASSES)
 
 
