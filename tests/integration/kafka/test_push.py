@@ -28,6 +28,8 @@ from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 PARTITIONS = 3
+LEAST_WRITES = 5
+"""InitProducerId, AddPartitionsToTxn, rows, their request, EndTxn."""
 
 
 class World:
@@ -73,19 +75,21 @@ def test_a_request_counts_once_behind_whichever_write_its_writer_dies(world: Wor
     told = answers()
     world.life("whole").start(told).join(HANG_S)
     writes, token, replayed = told.get(timeout=HANG_S)
-    assert writes >= 5
     assert not replayed
-    tokens = {"whole": token}
-    for dies_after in range(writes + 1):
+    tokens, deaths = {"whole": token}, 0
+    for dies_after in range(writes):
         request_id = f"dies after {dies_after}"
         dead = world.life(request_id, dies_after=dies_after).start()
         dead.join(HANG_S)
-        assert dead.exitcode == (-signal.SIGKILL if dies_after < writes else 0), dies_after
+        # A request to Kafka that was to be repeated is another write: the next life may need fewer.
+        assert dead.exitcode in (0, -signal.SIGKILL)
+        deaths += dead.exitcode != 0
         # Two clients that lost patience, with two servers.
         found = asyncio.run(_both(world, request_id))
         assert found[0].request == found[1].request
         assert found[0].replayed or found[1].replayed
         tokens[request_id] = found[0].request.token
+    assert deaths >= LEAST_WRITES
     world.check(tokens)
 
 
