@@ -8,6 +8,9 @@ NODES  ?= 1
 BROKERS ?= 1
 CHAOS   ?=
 
+# Every process would compile kcontrol anew, for more than a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
 from kcontrol.adapters.spark.engine.ahead import WAIT_MS, WAIT_SETTING
+from kcontrol.adapters.spark.session.compilers import NICENESS, NICENESS_SETTING
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration, span_text
@@ -124,12 +125,14 @@ them, and the rights of each, would cost a small step a process. Those that are 
 """
 
 AHEAD = f"""\
-Of kcontrol's own settings that Spark's configuration takes, those of the side channel are in [Security](../security.md). One
-more is not needed for anything:
+Of kcontrol's own settings that Spark's configuration takes, those of the side channel are in [Security](../security.md). These
+are not needed for anything:
 
 | setting | default | |
 |---|---|---|
 | `{WAIT_SETTING}` | `{WAIT_MS}` | milliseconds that a job begun ahead waits for its step (decision 049); 0: none is begun |
+| `{NICENESS_SETTING}` | `{NICENESS}` | by how much the optimising compiler of a JVM that kcontrol starts on Linux gives way\
+ to everything else (decision 129); 0: not at all |
 """
 
 

@@ -18,6 +18,7 @@ import click
 
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.errors import KcontrolError
+from kcontrol.settings.handover import hand_over_soon
 from kcontrol.version import __version__
 
 INTERNAL_ERROR = 70
@@ -132,6 +133,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `kcontrol` command; always ends the process."""
+    hand_over_soon()
     sys.exit(run_command(arguments))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,6 +23,25 @@ def lacking(monkeypatch: pytest.MonkeyPatch, more: Mapping[str, tuple[str, ...]]
 
 def test_this_spark_has_all_that_is_used(spark: SparkSession) -> None:
     internals.check(spark)
+
+
+def test_what_these_jars_have_is_looked_for_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    looked: list[object] = []
+    really = checking._all_missing
+    monkeypatch.setattr(checking, "_all_missing", lambda *asked: looked.append(asked) or really(*asked))
+    some = {"org.apache.spark.rdd.RDD": ("count",)}
+    internals.check(spark, some)
+    internals.check(spark, some)
+    assert len(looked) == 1
+    internals.check(spark, {"org.apache.spark.rdd.RDD": ("count", "id")})
+    assert len(looked) == 2  # something else was looked for
+    for _ in range(2):
+        with pytest.raises(SparkSettingError, match=r"rdd\.RDD\.recount"):
+            internals.check(spark, {"org.apache.spark.rdd.RDD": ("recount",)})
+    assert len(looked) == 4  # what is lacking is not remembered
 
 
 @pytest.mark.parametrize(

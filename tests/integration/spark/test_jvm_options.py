@@ -11,25 +11,35 @@ import pytest
 
 TIMEOUT_S = 200
 PROGRAM = """
-import json, sys
+import json, os, sys
 from kcontrol.adapters.spark.session.build import session
 spark = session("collector", "local[1]", json.loads(sys.argv[1]))
 beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
 print(spark.conf.get("spark.driver.defaultJavaOptions", "unset"))
 print(beans[0].getName())
+process = spark.sparkContext._gateway.proc.pid
+threads = [(open(f"/proc/{process}/task/{each}/comm").read(), int(each)) for each in os.listdir(f"/proc/{process}/task")]
+optimising = {os.getpriority(os.PRIO_PROCESS, each) - os.nice(0) for name, each in threads if name.startswith("C2 ")}
+others = {os.getpriority(os.PRIO_PROCESS, each) - os.nice(0) for name, each in threads if not name.startswith("C2 ")}
+print(*sorted(optimising), "/", *sorted(others))
 """
 
 
 @pytest.mark.parametrize(
-    ("settings", "defaults", "collector"),
+    ("settings", "defaults", "collector", "optimising"),
     [
-        ("{}", "", "PS MarkSweep"),
-        ('{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy"),
-        ("{}", "spark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user", "G1 Young Generation"),
+        ("{}", "", "PS MarkSweep", "19"),
+        ('{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy", "19"),
+        (
+            '{"spark.kcontrol.compilerNiceness": "0"}',
+            "spark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user",
+            "G1 Young Generation",
+            "0",
+        ),
     ],
 )
-def test_the_collector_is_the_one_that_was_chosen(
-    tmp_path: Path, settings: str, defaults: str, collector: str
+def test_the_collector_is_the_one_that_was_chosen_and_the_optimising_compiler_gives_way(
+    tmp_path: Path, settings: str, defaults: str, collector: str, optimising: str
 ) -> None:
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path), "JDK_JAVA_OPTIONS": ""}
@@ -37,6 +47,7 @@ def test_the_collector_is_the_one_that_was_chosen(
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
-    *_, options, found = done.stdout.splitlines()
+    *_, options, found, niceness = done.stdout.splitlines()
     assert found == collector
+    assert niceness == f"{optimising} / 0"
     assert not defaults or "-Dof=user" in options

@@ -35,7 +35,7 @@ from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
 from kcontrol.adapters.spark.query.bound import BoundQueries
-from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
+from kcontrol.adapters.spark.session.local_files import write_lean_files
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.counting import count_runs, count_split
@@ -118,7 +118,7 @@ class SparkEngine:
             spec.assignment,
         )
         self._workdir.prepare()
-        leave_out_checksum_files(spark)
+        write_lean_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._work = work = NodeWork(spec, place.node, bound, compression or {})
         self._parts = NodeParts(

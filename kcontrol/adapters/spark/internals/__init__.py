@@ -33,6 +33,7 @@ from kcontrol.adapters.spark.internals.kept import (
     StoreIds,
     lacking_for_kept,
 )
+from kcontrol.adapters.spark.internals.local_rights import set_rights_without_processes
 from kcontrol.adapters.spark.internals.queries import execution_of
 from kcontrol.adapters.spark.internals.rewriting import (
     AS_STORED,
@@ -113,6 +114,7 @@ __all__ = [
     "places_in",
     "rewrite_state",
     "rewritten",
+    "set_rights_without_processes",
     "shuffled",
     "spark_home",
     "thrown_by",

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals.errors import thrown_by
+from kcontrol.adapters.spark.internals.proofs import keep_proof, place_of_proof
 from kcontrol.adapters.spark.internals.session import jvm
 from kcontrol.adapters.spark.internals.used import SPARK_VERSION, USED, USED_FOR_SHARDS, lacking
 from kcontrol.errors import SparkSettingError
@@ -37,11 +38,17 @@ def check_version(version: str = pyspark.__version__, where: str = "PySpark") ->
 
 def check(spark: SparkSession, used: Mapping[str, tuple[str, ...]] | None = None) -> None:
     """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is
-    `used`, by default `USED`."""
+    `used`, by default `USED`. That these jars have it is remembered on this machine."""
     check_version(spark.version, "the Spark of this session")
-    missing = _all_missing(spark, USED if used is None else used)
+    sought = USED if used is None else used
+    place = place_of_proof(spark, sought)
+    if place is not None and place.is_file():
+        return
+    missing = _all_missing(spark, sought)
     if missing:
         raise lacking(missing, f" calls itself {spark.version}, but")
+    if place is not None:
+        keep_proof(place)
 
 
 def lacking_for_shards(spark: SparkSession) -> list[str]:

@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.internals import check, check_version, jvm
+from kcontrol.adapters.spark.internals import check, check_version, jvm, own_gateway
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
+from kcontrol.adapters.spark.session.compilers import (
+    compiler_niceness,
+    compilers_option,
+    let_compilers_give_way,
+)
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
 from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
@@ -55,6 +60,7 @@ def session(
     check_version()
     extra = dict(settings or {})
     _refuse_contradictions(extra)
+    niceness = compiler_niceness(extra)
     java = find_java()
     _set_environment()
     builder = SparkSession.Builder().appName(app_name)
@@ -75,7 +81,9 @@ def session(
             launch_hushed(
                 {"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values}
             )
+        let_compilers_give_way(own_gateway(), niceness)
         spark = builder.getOrCreate()
+    let_compilers_give_way(own_gateway(), niceness)
     check(spark)
     spark.sparkContext.setLogLevel(log_level)
     if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
@@ -113,7 +121,8 @@ def _silence(spark: SparkSession) -> None:
 def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:
     """For a JVM that is about to start; none where its user has set some in the same place."""
     quiet = "" if logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG) else logging_option(settings)
-    options = " ".join(filter(None, (start_options(java), collector_option(settings), quiet)))
+    chosen = (start_options(java), collector_option(settings), compilers_option(settings), quiet)
+    options = " ".join(filter(None, chosen))
     return {JVM_OPTIONS: options} if options and JVM_OPTIONS not in spark_defaults(os.environ) else {}
 
 

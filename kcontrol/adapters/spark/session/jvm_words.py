@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -96,6 +97,8 @@ def launch_hushed(values: Mapping[str, str]) -> None:
     reading, writing = os.pipe()
     relay = Thread(target=_hand_on, args=(reading,), name="kcontrol-jvm-words", daemon=True)
     relay.start()
+    # PySpark imports it as soon as the JVM has started, and waits for that without doing anything.
+    Thread(target=import_module, args=("pandas",), name="kcontrol-import", daemon=True).start()
     options: dict[str, Any] = {"stderr": writing}
     try:
         gateway = _pyspark.launch_gateway(SparkConf().setAll(list(values.items())), options)

@@ -29,8 +29,10 @@ def warm_up() -> None:
     import kcontrol.adapters.spark.source.data_source
     import kcontrol.adapters.spark.source.exchange_source
     import kcontrol.adapters.spark.source.reading  # noqa: F401
+    from kcontrol.settings.handover import hand_over_soon
     from kcontrol.wire import batches
 
+    hand_over_soon()
     batches.warm()
 
     gc.collect()

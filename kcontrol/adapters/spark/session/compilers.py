@@ -1,0 +1,66 @@
+"""Java's optimising compiler, asked to compute when nobody else wants to.
+
+A JVM compiles what it runs often while it runs it. On a node that has just started, and for minutes after, that takes up to a
+fifth of two processors from steps that are slow because so little of them is compiled. What the quick compiler makes is
+good enough meanwhile, so the threads of the optimising one get less weight: all that is idle, and a part of what is not. See
+docs/decisions/129-back-sooner.md. Linux alone gives threads a weight of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kcontrol.errors import SparkSettingError
+
+NICENESS_SETTING = "spark.kcontrol.compilerNiceness"
+"""By how much it gives way, as nice(1) counts; 0: not at all."""
+NICENESS = 19
+OPTION = "-XX:-UseDynamicNumberOfCompilerThreads"
+"""All compiling threads are there once the JVM has started, so that all are found."""
+_OPTIMISING = "C2 CompilerThre"
+"""How Linux, which keeps 15 characters, has their name."""
+
+_log = logging.getLogger(__name__)
+
+
+def compiler_niceness(settings: Mapping[str, str]) -> int:
+    """What Spark's settings say of NICENESS_SETTING. Raises SparkSettingError."""
+    text = settings.get(NICENESS_SETTING, str(NICENESS))
+    if not text.isascii() or not text.isdigit() or int(text) > NICENESS:
+        raise SparkSettingError(
+            f"Spark setting {NICENESS_SETTING} is {text!r}: it must be a number from 0 to {NICENESS}"
+        )
+    return int(text)
+
+
+def compilers_option(settings: Mapping[str, str]) -> str:
+    """The option for a JVM that is about to start; '' where none is needed. Raises SparkSettingError."""
+    return OPTION if compiler_niceness(settings) and sys.platform == "linux" else ""
+
+
+def let_compilers_give_way(gateway: Any, niceness: int) -> int:
+    """Give the optimising compiler's threads less weight, in the JVM that PySpark has started, if it has: None has no process.
+    How many they are; 0 where it can't be done, which costs time only."""
+    process = None if gateway is None else getattr(gateway, "proc", None)
+    if process is None or not niceness or sys.platform != "linux":
+        return 0
+    try:
+        found = [
+            int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir() if _optimises(thread)
+        ]
+        for number in found:
+            if os.getpriority(os.PRIO_PROCESS, number) < niceness:
+                os.setpriority(os.PRIO_PROCESS, number, niceness)
+    except OSError as error:
+        _log.info("the compilers of Spark's JVM (process %d) do not give way: %s", process.pid, error)
+        return 0
+    return len(found)
+
+
+def _optimises(thread: Path) -> bool:
+    return (thread / "comm").read_text(encoding="utf-8", errors="replace").startswith(_OPTIMISING)
