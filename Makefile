@@ -7,6 +7,8 @@ SEED   ?= 1
 NODES  ?= 1
 BROKERS ?= 1
 CHAOS   ?=
+CLUSTER ?=
+PIPELINES ?= 2
 
 # Every process would compile kcontrol anew, for more than a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -62,7 +64,11 @@ layers: setup
 	$(VENV)/bin/lint-imports
 
 chaos: setup
+ifneq ($(CLUSTER),)
+	$(PY) -m tests.chaos.hosts --hosts $(CLUSTER) --pipelines $(PIPELINES) --rounds $(ROUNDS) --seed $(SEED) $(CHAOS)
+else
 	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES) --brokers $(BROKERS) $(CHAOS)
+endif
 
 bench: setup
 	$(PY) -m bench

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
 from kcontrol.adapters.spark.engine.ahead import WAIT_MS, WAIT_SETTING
+from kcontrol.adapters.spark.engine.small_steps import RECORDS, RECORDS_SETTING
 from kcontrol.adapters.spark.session.compilers import NICENESS, NICENESS_SETTING
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
@@ -131,6 +132,8 @@ are not needed for anything:
 | setting | default | |
 |---|---|---|
 | `{WAIT_SETTING}` | `{WAIT_MS}` | milliseconds that a job begun ahead waits for its step (decision 049); 0: none is begun |
+| `{RECORDS_SETTING}` | `{RECORDS}` | steps with so many records at most are computed without code that is generated\
+ for each task (decision 132); 0: none |
 | `{NICENESS_SETTING}` | `{NICENESS}` | by how much the optimising compiler of a JVM that kcontrol starts on Linux gives way\
  to everything else (decision 129); 0: not at all |
 """

@@ -4,7 +4,7 @@ coordinates."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,15 +17,11 @@ from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.adapters.kafka.client.rights import Operation, denied
 from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.backoff import Backoff
-from kcontrol.core.log.control_view import PipelineView
-from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import PipelineSpec
-from kcontrol.core.step.gaps import records_between
-from kcontrol.core.step.offsets import arrived, next_offset
 from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.inputs import Input
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.endings import Ends
 
 TIMEOUT_S = 15.0
 
@@ -42,9 +38,6 @@ _SETTLING = frozenset(
 )
 """The broker has just started and is not in charge of the group yet."""
 
-Ends = Mapping[tuple[str, int], int]
-"""By (input, partition): the last stable offset."""
-
 
 def prepare_cluster(cluster: ClusterSettings) -> int:
     """See that the cluster will do and has a control topic; returns the topic's partition count.
@@ -57,8 +50,8 @@ def prepare_cluster(cluster: ClusterSettings) -> int:
 
 
 def input_ends(cluster: ClusterSettings, inputs: Sequence[Input]) -> Ends:
-    """Where committed input ends now; of generated rows the end of all, nothing where there is none. Raises TopicError
-    for a missing topic, ClusterError when Kafka does not answer."""
+    """Where committed input ends now, by the last stable offsets; of generated rows the end of all, nothing where there is
+    none. Raises TopicError for a missing topic, ClusterError when Kafka does not answer."""
     admin = TopicAdmin(cluster, TIMEOUT_S)
     ends: dict[tuple[str, int], int] = {}
     for input_ in inputs:
@@ -69,47 +62,6 @@ def input_ends(cluster: ClusterSettings, inputs: Sequence[Input]) -> Ends:
         latest = admin.offsets(input_.topic, found.partitions).latest
         ends.update({(input_.name, partition): offset for partition, offset in enumerate(latest)})
     return ends
-
-
-def is_caught_up(
-    spec: PipelineSpec,
-    committed: StepsView,
-    ends: Ends,
-    paused: Collection[str] = (),
-    view: PipelineView | None = None,
-) -> bool:
-    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is
-    out.
-
-    paused: names of inputs that are not judged. view: what nodes have said, if it is known.
-    """
-    if committed.last is not None and committed.last.watermark_moved:
-        return False
-    return not set(still_to_come(spec, committed, ends, view)) - set(paused)
-
-
-def still_to_come(
-    spec: PipelineSpec, committed: StepsView, ends: Ends, view: PipelineView | None = None
-) -> dict[str, int]:
-    """By input, how many offsets before `ends` are in no committed step; inputs without any are left out.
-
-    view: what nodes have said; offsets that hold no record, as far as they know, don't count.
-    """
-    found: dict[str, int] = {}
-    for item in spec.inputs:
-        seen = {} if view is None else arrived(spec, item, view)
-        parts = {partition: end for (name, partition), end in ends.items() if name == item.name}
-        left = sum(
-            records_between(
-                seen[partition].gaps if partition in seen else (),
-                next_offset(committed, item, partition),
-                end,
-            )
-            for partition, end in parts.items()
-        )
-        if left:
-            found[item.name] = left
-    return found
 
 
 def live_coordinators(cluster: ClusterSettings, besides: str) -> int:

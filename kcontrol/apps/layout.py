@@ -24,15 +24,16 @@ from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.resharding import refuse_uncut
 from kcontrol.core.log.steps_view import StepsView, evolve
-from kcontrol.core.model import Assignment, Checkpoint, NodeJoin, PipelinePhase, PipelineSpec, SavedPart
+from kcontrol.core.model import Assignment, Checkpoint, PipelinePhase, PipelineSpec, SavedPart
 from kcontrol.core.step.assignment import NODES_PER_SHARD, ShardMove, dynamic_shards, saved_owners
 from kcontrol.core.step.layout_change import LayoutChange, as_made, changed, refused_change, refused_shards
 from kcontrol.definition.exchanges import SEND
 from kcontrol.errors import CommitUnknownError, ConfigurationError, FencedError, HaltedError, KcontrolError
 from kcontrol.requests.deletion import refuse_while_alive
+from kcontrol.requests.layout_requests import refuse_unshared
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.life import life_of
@@ -112,7 +113,7 @@ async def plan_layout(
         if saved is not None and change.nodes == 1 and now.nodes > 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
         if saved is not None and (change.moves or change.cuts):
-            refuse_unshared(spec, logs)
+            refuse_unshared(spec, logs.view)
         if saved is not None and change.cuts:
             await asyncio.to_thread(refuse_uncut, pipeline, saved, change.shards_before, own)
         sizes = (
@@ -205,18 +206,6 @@ def _refuse_unfit(spec: PipelineSpec, steps: StepsView) -> None:
         raise ConfigurationError(
             f"{where}: its last step is {steps.step}, and its newest checkpoint is of step {steps.checkpoint}: start it as it "
             f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step"
-        )
-
-
-def refuse_unshared(spec: PipelineSpec, logs: PipelineLogs) -> None:
-    """Raise ConfigurationError if what one host has saved is not known to be readable by the others."""
-    joins = [each.record for each in logs.view.latest.values() if isinstance(each.record, NodeJoin)]
-    hosts = sorted({join.host for join in joins if join.node < spec.nodes})
-    if not spec.checkpoint.shared and len(hosts) > 1:
-        raise ConfigurationError(
-            f"pipeline {spec.pipeline!r} saves its state at {spec.checkpoint.location!r}, which only the host that has saved "
-            f"it is known to read, and its nodes are on {', '.join(hosts)}: shards can't be brought from one to another. Save "
-            "to S3 or HDFS, or say shared=True of a directory that every host mounts; start it and stop it once with that"
         )
 
 

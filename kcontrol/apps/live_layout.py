@@ -7,22 +7,26 @@ time: what it has asked for goes on until it is made, given up, or withdrawn.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.apps.layout import LayoutPlan, bytes_by_shard, refuse_states_between, refuse_unshared
+from kcontrol.apps.layout import LayoutPlan, bytes_by_shard, refuse_states_between
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.core.model import DesiredMode, LayoutPhase, LayoutRequest, LayoutStatus
-from kcontrol.core.step.layout_change import changed, refused_live
-from kcontrol.errors import ConfigurationError, KcontrolError, RetriableError
+from kcontrol.core.model import LayoutPhase, LayoutRequest, LayoutStatus
+from kcontrol.errors import KcontrolError, RetriableError
+from kcontrol.requests.layout_requests import is_at_work as runs_now
+from kcontrol.requests.layout_requests import live_change, next_number
 from kcontrol.requests.record import NotNowError
+from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
-from kcontrol.views.life import life_of
 from kcontrol.views.upgrades import OVER
+
+_log = logging.getLogger("kcontrol.layout")
 
 LOOK_EVERY_S = 0.2
 ANSWER_S = 15.0
@@ -39,9 +43,7 @@ async def is_at_work(cluster: ClusterSettings, pipeline: str) -> bool:
         await logs.read()
         clock = SystemClock()
         await logs.listen(clock)
-        desired = logs.view.desired()
-        runs = desired is None or desired.mode is DesiredMode.RUNNING
-        return runs and life_of(logs, clock.now_ms()).is_led
+        return runs_now(logs, clock.now_ms())
 
 
 async def plan_live(
@@ -60,45 +62,19 @@ async def plan_live(
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
         spec, steps = logs.spec(), logs.committed
-        number = _next_number(logs)
-        if spec.assignment != number - 1:
-            raise NotNowError(
-                f"pipeline {pipeline!r} goes on by a layout that was changed just now: ask again when it makes steps. "
-                "Nothing was changed"
-            )
-        wanted, without, replaced = _wanted(spec.nodes, nodes, without, replaced)
-        refused = refused_live(spec, wanted, steps.step, replaced, without)
-        if refused:
-            raise ConfigurationError(refused)
-        change = changed(spec, wanted, without)
+        asked = live_change(logs, nodes, without, replaced)
+        change = asked.change
         saved = steps.checkpoints[-1] if spec.stateful and steps.checkpoints else None
-        if saved is not None and wanted == 1:
+        if saved is not None and change.nodes == 1 and spec.nodes > 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
-        if spec.stateful and change.moves:
-            refuse_unshared(spec, logs)
         sizes = (
             {} if saved is None else await asyncio.to_thread(bytes_by_shard, saved, change.shards_before, own)
         )
         lives = dict(logs.view.incarnations)
         return LayoutPlan(
-            *(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives), replaced=replaced
+            *(pipeline, asked.number, steps.step, change, spec.stateful, sizes, saved, lives),
+            replaced=asked.replaced,
         )
-
-
-def _wanted(
-    now: int, nodes: int | None, without: int | None, replaced: tuple[int, ...]
-) -> tuple[int, int | None, tuple[int, ...]]:
-    """How many nodes there are to be, the one whose number another process takes, and all that other processes are to be."""
-    if without is None:
-        return (now if replaced or nodes is None else nodes), None, replaced
-    if without == now - 1:
-        return now - 1, None, ()
-    return now - 1, without, (without,)
-
-
-def _next_number(logs: PipelineLogs) -> int:
-    made = logs.committed.assignment
-    return 1 if made is None else made.number + 1
 
 
 async def change_live(
@@ -124,16 +100,23 @@ async def withdraw(cluster: ClusterSettings, pipeline: str) -> None:
     """Have what was asked for before given up, if it is not made yet. Raises KcontrolError: it is."""
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
-        number = _next_number(logs)
+        number = next_number(logs.committed)
     request = LayoutRequest(pipeline, uuid4().hex, number, 0, 0)
     status = await _asked(cluster, request, lambda _: None)
     if "withdrawn" not in status.text:
         raise KcontrolError(f"pipeline {pipeline!r}: {status.text}")
 
 
-def withdrawal(request: LayoutRequest) -> LayoutRequest:
-    """What takes the place of a request, and asks for nothing."""
-    return LayoutRequest(request.pipeline, uuid4().hex, request.number, 0, 0)
+def withdrawal(request: LayoutRequest, *, is_done: bool = False) -> LayoutRequest:
+    """What takes the place of a request, and asks for nothing: an upgrade that it is of goes on where it is. is_done: the
+    node that was to be replaced is."""
+    return LayoutRequest(
+        *(request.pipeline, uuid4().hex, request.number, 0, 0),
+        replaced=() if is_done else request.replaced,
+        way=request.way,
+        left=request.left,
+        whole=request.whole,
+    )
 
 
 async def _asked(
@@ -164,7 +147,7 @@ async def followed(
     try:
         async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
             while True:
-                await logs.read_control()
+                await until_deadline(logs.read_control, "reading the control topic", _log)
                 newest, status = logs.view.layout_request(), logs.view.status()
                 now = None if status is None else status.layout
                 if now is not None and now.request_id == request.request_id:
@@ -198,7 +181,7 @@ async def _refuse_taken(logs: PipelineLogs, request: LayoutRequest) -> None:
         await logs.read_steps_on()  # The record lies before the join that follows from it.
         made = logs.committed.assignment
         if made is None or made.request_id != request.request_id:
-            await logs.control.append([withdrawal(request)])
+            await logs.control.append([withdrawal(request, is_done=True)])
             raise NumberTakenError(
                 f"pipeline {request.pipeline!r}: the process that was node {node} is gone, and process {join.process_id} on "
                 f"{join.host}, which waited for its place, has its number: the layout is as it was"

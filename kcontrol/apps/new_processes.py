@@ -1,4 +1,4 @@
-"""Starts processes of the new code, each to be a node in place of an old one, with the command that a user has given."""
+"""Starts processes of the new code, each to be a node, with the command that a user has given."""
 
 from __future__ import annotations
 
@@ -9,32 +9,71 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcontrol.core.model import UpgradeWay
 from kcontrol.errors import ConfigurationError, KcontrolError
+from kcontrol.views.upgrades import UpgradePart, UpgradeTurn, turns
 
 LAST_WORDS_BYTES = 2_000
+HOST = "{host}"
+"""In a command: where the process is to be started."""
 
 
 @dataclass(frozen=True)
 class Starter:
-    """command: with {node} for the number of the node; what says that it is to be it in place of another process is added.
-    logs: a folder for what they print."""
+    """command: with {node} for the number of the node, and {host} for the host that it goes to; what says how it comes to be
+    the node is added. logs: a folder for what they print."""
 
     command: str
     logs: Path
 
-    def arguments(self, node: int) -> list[str]:
-        """Of the process that is to be this node. Raises ConfigurationError: the command is no command line."""
+    @property
+    def names_host(self) -> bool:
+        """Whether it has to be known on which host a process is to be started."""
+        return HOST in self.command
+
+    def arguments(self, node: int, how: str, host: str) -> list[str]:
+        """Of the process that is to be this node. how: `--instead` of another process, or `--new`. Raises ConfigurationError:
+        the command is no command line."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
             raise ConfigurationError(f"--start {self.command!r} is no command line: {error}") from error
         if not words:
             raise ConfigurationError("--start needs a command, such as 'kcontrol node FILE'")
-        return [*(word.replace("{node}", str(node)) for word in words), "--node", str(node), "--instead"]
+        filled = (word.replace("{node}", str(node)).replace(HOST, host) for word in words)
+        return [*filled, "--node", str(node), how]
 
-    def start(self, node: int) -> NewProcess:
+    def start(self, node: int, how: str, host: str) -> NewProcess:
         """Raises ConfigurationError."""
-        return NewProcess(self.arguments(node), self.logs / f"node-{node}.log")
+        return NewProcess(self.arguments(node, how, host), self.logs / f"node-{node}.log")
+
+
+def host_of(turn: UpgradeTurn, way: UpgradeWay, hosts: Sequence[str], now: str) -> str:
+    """Where the process is to be started that comes with a turn; '' if that is not known.
+
+    hosts: for those that go to another host than the one that has a node already, the last one last: so whoever goes on with
+    an upgrade finds the right one by what is left of it. now: where the node is whose place it takes.
+    """
+    if not _goes_elsewhere(turn, way):
+        return now
+    after = sum(_goes_elsewhere(each, way) for each in turns(way, turn.left, turn.nodes_after, turn.whole))
+    return hosts[-1 - after] if after < len(hosts) else ""
+
+
+def check_hosts(
+    starter: Starter, way: UpgradeWay, to_come: Sequence[UpgradeTurn], hosts: Sequence[str]
+) -> None:
+    """Raise ConfigurationError if it is not said on which hosts all processes are to be started."""
+    elsewhere = sum(_goes_elsewhere(each, way) for each in to_come)
+    if starter.names_host and elsewhere > len(hosts):
+        raise ConfigurationError(
+            f"--start has {HOST}, and {elsewhere} processes are to be started on another host each: give --host so many times, "
+            "in that order. Nothing was changed"
+        )
+
+
+def _goes_elsewhere(turn: UpgradeTurn, way: UpgradeWay) -> bool:
+    return turn.part is UpgradePart.ADD or (turn.part is UpgradePart.REPLACE and way is UpgradeWay.REPLACE)
 
 
 class NewProcess:

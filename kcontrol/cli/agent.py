@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
-from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
-from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name
+from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics, ensure_packages_topic
+from kcontrol.apps.agent.nodes import PACKAGES_TAG, NodeCommands, check_agent_name
+from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.serve import AgentOptions, serve
 from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.cli.options import cluster_option, debug_option, json_option
@@ -30,8 +31,14 @@ from kcontrol.settings.places import data_home
 @click.option(
     "--files",
     type=click.Path(path_type=Path),
-    required=True,
     help="The folder with the pipeline files that may be run here, the same on every host.",
+)
+@click.option(
+    "--packages/--no-packages",
+    "runs_packages",
+    default=False,
+    show_default=True,
+    help="Run what was submitted with its code, too: whoever may write the cluster's topics runs code here.",
 )
 @click.option(
     "--work-dir",
@@ -60,7 +67,8 @@ def agent(
     name: str | None,
     slots: int,
     tags: str,
-    files: Path,
+    files: Path | None,
+    runs_packages: bool,
     work_dir: Path | None,
     kill_after_s: float,
     leaves: bool,
@@ -76,15 +84,21 @@ def agent(
     \b
     Example:  kcontrol agent --files /srv/pipelines --slots 4 --tags gpu
     """
-    if not files.is_dir():
+    if files is None and not runs_packages:
+        raise ConfigurationError("say what may be run here: --files FOLDER, or --packages, or both")
+    if files is not None and not files.is_dir():
         raise ConfigurationError(f"--files {files}: there is no such folder on this host")
     asyncio.run(check_cluster(cluster))
     ensure_topics(cluster)
     ensure_cluster_topics(cluster)
     own = check_agent_name("the agent's name", name or socket.gethostname())
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
+    found = tuple(dict.fromkeys((*found, PACKAGES_TAG))) if runs_packages else found
     folder = (work_dir or data_home() / "agent").resolve()
-    commands = NodeCommands(files, cluster.bootstrap_servers, folder / "nodes")
+    if runs_packages:
+        ensure_packages_topic(cluster)
+    packages = HostPackages(cluster, folder / "packages") if runs_packages else None
+    commands = NodeCommands(files, cluster.bootstrap_servers, folder / "nodes", packages)
 
     def tell(what: str) -> None:
         facts = {"agent": own, "pid": os.getpid(), "told": what}

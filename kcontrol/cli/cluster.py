@@ -6,14 +6,22 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from kcontrol.apps.agent.looking import ClusterView, Wish
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
+from kcontrol.apps.agent.packing import pack
 from kcontrol.apps.agent.placing import place as place_job
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import (
+    cluster_option,
+    debug_option,
+    include_option,
+    json_option,
+    package_option,
+)
 from kcontrol.core.cluster.entries import Drain, KillJob
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
@@ -67,23 +75,35 @@ def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> No
 
 @click.command()
 @click.argument("file")
+@package_option
+@include_option
 @click.option("--job", required=True, help="The job's name: that of the pipeline.")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many nodes it has.")
 @click.option("--tags", default="", metavar="A,B", help="What an agent must have, to run one of them.")
 @cluster_option
 @json_option
 @debug_option
-def place(file: str, job: str, nodes: int, tags: str, cluster: ClusterSettings, as_json: bool) -> None:
+def place(
+    file: str,
+    with_code: bool,
+    included: tuple[Path, ...],
+    job: str,
+    nodes: int,
+    tags: str,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
     """Have the cluster run FILE, a path below the folder that its agents run files from (`kcontrol agent
-    --files`), and keep it running. The same again changes nothing; something else replaces what runs.
+    --files`), or with --package a file here, and keep it running. The same again changes nothing; something
+    else replaces what runs.
 
     \b
     Example:  kcontrol place flights.py --job flights --nodes 3
     """
     check_pipeline_name(job)
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
-    check_file(file)
-    _show(asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, file, found))), as_json)
+    code = pack(Path(file), included) if with_code else check_file(file)
+    _show(asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, code, found))), as_json)
 
 
 @click.command()

@@ -78,8 +78,9 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"clock      {difference_text(facts.clock_difference_ms)}")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
-    for line in _schemas(facts):
-        click.echo(f"schemas    {line}")
+    for about, lines in (("schemas", _schemas(facts)), ("layout", _layout(facts))):
+        for line in lines:
+            click.echo(f"{about:<11}{line}")
     for planning in dict.fromkeys(filter(None, (each.planning for each in facts.nodes))):
         click.echo(f"planned    {planning}")
     for each in facts.nodes:
@@ -116,6 +117,17 @@ def _schemas(facts: PipelineStatus) -> Iterable[str]:
     for each in facts.schemas:
         if each.output:
             yield f"of output {each.output}: {each.id}, {each.subject} in the registry"
+
+
+def _layout(facts: PipelineStatus) -> Iterable[str]:
+    change = facts.layout.changes
+    if change is None:
+        return
+    what = "what was asked for is withdrawn" if not change.nodes else f"{change.nodes} nodes are asked for"
+    size = "" if change.total_bytes is None else f", {change.copied_bytes:,} of {change.total_bytes:,} bytes"
+    left = f", about {change.seconds_left} s left" if change.seconds_left else ""
+    why = f": {change.text}" if change.text else ""
+    yield f"{what}; {change.phase}, {change.moved_shards} shards move{size}{left}{why}"
 
 
 def _node(facts: NodeFacts) -> str:

@@ -13,15 +13,24 @@ from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.apps.agent.nodes import check_file
+from kcontrol.apps.agent.packing import pack
 from kcontrol.apps.agent.placing import place_if_there_are_agents
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.submit import submit as submit_definition
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.options import (
+    cluster_option,
+    debug_option,
+    include_option,
+    json_option,
+    nodes_option,
+    package_option,
+)
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.json import to_json_line
 
@@ -52,6 +61,8 @@ from kcontrol.wire.json import to_json_line
     metavar="PATH",
     help="Where FILE is on the hosts, below the agents' --files. Default: its name.",
 )
+@package_option
+@include_option
 @cluster_option
 @json_option
 @debug_option
@@ -62,6 +73,8 @@ def submit(
     only_print: bool,
     place: bool | None,
     host_file: str | None,
+    with_code: bool,
+    included: tuple[Path, ...],
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -71,7 +84,11 @@ def submit(
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
     """
-    on_hosts = check_file(host_file or file.name)
+    if with_code and host_file is not None:
+        raise ConfigurationError(
+            "--host-file is for a file that the hosts have, and --package for one that they are given"
+        )
+    code = pack(file, included) if with_code else check_file(host_file or file.name)
     spec = asyncio.run(
         _submit(
             sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json
@@ -80,7 +97,7 @@ def submit(
     if only_print:
         click.echo(to_json_line(spec))
         return
-    placing = place_if_there_are_agents(cluster, spec.pipeline, spec.nodes, on_hosts, place)
+    placing = place_if_there_are_agents(cluster, spec.pipeline, spec.nodes, code, place)
     made = asyncio.run(placing)
     what = [] if made is None else list(made.changes)
     facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes, "placed": what}

@@ -1,4 +1,4 @@
-"""`kcontrol upgrade`: new processes in place of those that are a pipeline's nodes, one at a time, while it runs."""
+"""`kcontrol upgrade`: new processes in place of those that are a pipeline's nodes, one after the other, while it runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.apps.live_layout import withdraw as withdraw_live
 from kcontrol.apps.new_processes import Starter
-from kcontrol.apps.upgrade import UpgradeAsked
 from kcontrol.apps.upgrade import upgrade as upgrade_live
+from kcontrol.apps.upgrade import withdraw_upgrade
+from kcontrol.apps.upgrade_turn import UpgradeAsked
 from kcontrol.cli.layout import Duration, progress, progress_text
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import LayoutStatus, UpgradeWay
@@ -28,7 +28,8 @@ from kcontrol.settings.places import data_home
     "--way",
     type=click.Choice([way.value for way in UpgradeWay]),
     help="in-place: by a process on the same host, in the same directory; nothing is copied. replace: by one on any host; what "
-    "the node has is copied there.",
+    "the node has is copied there. out-in: a new node is added, an old one removed, and so on. in-out: the other order, where "
+    "there is no host to spare.",
 )
 @click.option(
     "--node",
@@ -41,8 +42,16 @@ from kcontrol.settings.places import data_home
     "--start",
     "command",
     metavar="COMMAND",
-    help="Start the new processes here: COMMAND --node N --instead, without a shell, {node} in it is the number. Default: you "
-    "start them, when you are told to or before.",
+    help="Start the new processes here: COMMAND --node N --instead, or --new for one that is added, without a shell; {node} in "
+    "it is the number, {host} where it goes to. Default: you start them, when you are told to or before.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="For {host}: where a process goes that is added, or replaces a node elsewhere. Repeatable; in this order. Others go "
+    "where a node is already.",
 )
 @click.option(
     "--timeout",
@@ -51,7 +60,7 @@ from kcontrol.settings.places import data_home
     default="15 min",
     show_default=True,
     metavar="DURATION",
-    help="For each node: if its new process is not ready by then, it stays what it is, and this ends.",
+    help="For each change: if its new process is not ready by then, all stays as it is, and this ends.",
 )
 @click.option(
     "--settle",
@@ -60,14 +69,14 @@ from kcontrol.settings.places import data_home
     default="5 min",
     show_default=True,
     metavar="DURATION",
-    help="After each node: if not all nodes are in place by then, and --steps made, this ends.",
+    help="After each change: if not all nodes are in place by then, and --steps made, this ends.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="After each node, wait for so many steps, as long as there is input.",
+    help="After each change, wait for so many steps, as long as there is input.",
 )
 @click.option("--withdraw", is_flag=True, help="Give up what was asked for before, and is not made yet.")
 @work_dir_option
@@ -79,6 +88,7 @@ def upgrade(
     way: str | None,
     nodes: tuple[int, ...],
     command: str | None,
+    hosts: tuple[str, ...],
     timeout_ms: int,
     settle_ms: int,
     steps: int,
@@ -87,13 +97,14 @@ def upgrade(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Put new processes in place of a running pipeline's nodes, one node at a time, while it makes steps: with new code,
+    """Put new processes in place of a running pipeline's nodes, one after the other, while it makes steps: with new code,
     another environment, or another version of kcontrol. Coordinators first.
 
     For each node a new process starts Spark beside the old one, which makes steps meanwhile; between two steps it takes its
     place, and the old one ends (exit code 20). Before the next one all nodes have to be in place and to have made steps.
+    With out-in there is a node more meanwhile, on another host, and with in-out one less.
 
-    Ended or killed at any point, give it again: it goes on with the node that it was at. What was asked for last goes on by
+    Ended or killed at any point, give it again: it goes on with what it was at. What was asked for last goes on by
     itself; --withdraw gives it up. To go back, give it with processes of the old version. Of a stopped pipeline there is
     nothing to be done: start its nodes with the new code.
 
@@ -101,16 +112,20 @@ def upgrade(
     Example:  kcontrol upgrade flights --way in-place --start "/opt/new/bin/kcontrol node flights.py"
     """
     if withdraw:
-        asyncio.run(withdraw_live(cluster, pipeline))
+        left = asyncio.run(withdraw_upgrade(cluster, pipeline))
+        if left:
+            click.echo(left, err=True)
         return
     if way is None:
-        raise ConfigurationError("say --way: in-place or replace")
+        raise ConfigurationError(f"say --way: {', '.join(each.value for each in UpgradeWay)}")
     starter = None if command is None else Starter(command, data_home() / "logs" / pipeline / "upgrade")
     if starter is not None:
-        starter.arguments(0)
+        starter.arguments(0, "--instead", "")
     own = own_checkpoints(nodes_dir(work_dir))
     asked = UpgradeAsked(
-        *(cluster, pipeline, UpgradeWay(way), nodes, timeout_ms, settle_ms, steps, own), starter=starter
+        *(cluster, pipeline, UpgradeWay(way), nodes, timeout_ms, settle_ms, steps, own),
+        starter=starter,
+        hosts=hosts,
     )
 
     def tell(text: str, status: LayoutStatus | None) -> None:
@@ -124,4 +139,5 @@ def upgrade(
     if as_json:
         click.echo(json.dumps({"pipeline": pipeline, "way": way, "nodes": [asdict(each) for each in done]}))
     else:
-        click.echo(f"pipeline {pipeline}: upgraded node {', '.join(str(each.node) for each in done)}")
+        made = ", ".join(f"{each.node} {each.change}" for each in done)
+        click.echo(f"pipeline {pipeline}: upgraded (node {made})")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest
+from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, LayoutRequest, Resume, SkipRequest
 from kcontrol.errors import KcontrolError, RetriableError
 from kcontrol.requests.outcomes import Outcome, RequestState, newer_than, outcome_of, superseded_text
 from kcontrol.requests.record import RecordedRequest, record
@@ -89,7 +89,7 @@ def _too_late(logs: PipelineReader, request: Request, outcome: Outcome, timeout_
                 "(kcontrol status), and give a longer --timeout where there is much to copy"
                 + "".join(f"; it says: {text}" for text in why if text)
             )
-        case InputDesired() | SkipRequest():
+        case InputDesired() | SkipRequest() | LayoutRequest():
             why_not = outcome.waits_for or "no coordinator has acted on it"
             return RetriableError(
                 f"{about} not in force after {timeout_s:g} s: {why_not}; see that a coordinator and all "

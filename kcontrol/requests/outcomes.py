@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcontrol.core.log.keys import key_of
-from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest, Status
+from kcontrol.core.model import (
+    CheckpointRequest,
+    Desired,
+    InputDesired,
+    LayoutPhase,
+    LayoutRequest,
+    Resume,
+    SkipRequest,
+    Status,
+)
 from kcontrol.core.step.skips import overtaken, unseen
 from kcontrol.errors import NotFoundError
 from kcontrol.views.pipeline_projection import PipelineProjection, Request
+from kcontrol.views.upgrades import OVER, fate_of
 
 
 class RequestState(StrEnum):
@@ -23,18 +33,19 @@ class RequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a request. `step` is the one that a checkpoint saved, or that goes by a skip; 0
-    otherwise."""
+    """What has become of a request. `step` is the one that a checkpoint saved, or that goes by a skip, or the last one
+    before a change of the layout; 0 otherwise."""
 
     request_id: str
     kind: str
-    """'checkpoint', 'resume', 'pause-input', 'resume-input', 'skip', or the mode that was asked for."""
+    """'checkpoint', 'resume', 'pause-input', 'resume-input', 'skip', 'layout', 'withdraw-layout', or the mode that was asked
+    for."""
     state: RequestState
     step: int = 0
     error: str = ""
     superseded_by: str = ""
     waits_for: str = ""
-    """Of a skip that a coordinator goes by and that is not in force yet: why."""
+    """Of a skip that a coordinator goes by and that is not in force yet, or a change of the layout that is not made: why."""
 
 
 def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
@@ -53,6 +64,8 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
     outcome = Outcome(request_id, kind_of(request), RequestState.PENDING)
     if isinstance(request, SkipRequest):
         return _of_skip(projection, request, offset, outcome)
+    if isinstance(request, LayoutRequest):
+        return _of_layout(projection, request, outcome)
     if said is not None and request_id in said.acknowledged:
         return replace(outcome, state=RequestState.DONE)
     newer = newer_than(projection, request)
@@ -61,6 +74,28 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
     if isinstance(request, InputDesired) and _is_noted(said, offset):
         return replace(outcome, state=RequestState.DONE)
     return outcome
+
+
+def _of_layout(projection: PipelineProjection, request: LayoutRequest, outcome: Outcome) -> Outcome:
+    """Done is one whose record is in the log; a withdrawal, once a coordinator goes by it."""
+    said = projection.view.status()
+    told = None if said is None or said.layout is None else said.layout
+    answered = told is not None and told.request_id == request.request_id
+    fate = fate_of(projection.view, projection.committed, request)
+    if fate is LayoutPhase.DONE:
+        made = projection.committed.assignment
+        return replace(outcome, state=RequestState.DONE, step=0 if made is None else made.step)
+    newer = newer_than(projection, request)
+    if answered and told is not None and told.phase in OVER:
+        if request.nodes == 0 and "withdrawn" in told.text:
+            return replace(outcome, state=RequestState.DONE)
+        return replace(outcome, state=RequestState.FAILED, error=told.text)
+    if newer is not None:
+        return replace(outcome, state=RequestState.SUPERSEDED, superseded_by=newer.request_id)
+    if request.nodes and fate is not None:
+        why = f"pipeline {projection.pipeline!r}: another change of the layout was made before it"
+        return replace(outcome, state=RequestState.FAILED, error=why)
+    return replace(outcome, waits_for="" if told is None or not answered else told.text)
 
 
 def _of_skip(projection: PipelineProjection, request: SkipRequest, offset: int, outcome: Outcome) -> Outcome:
@@ -156,3 +191,5 @@ def kind_of(request: Request) -> str:
             return "pause-input" if request.paused else "resume-input"
         case SkipRequest():
             return "skip"
+        case LayoutRequest():
+            return "layout" if request.nodes else "withdraw-layout"

@@ -159,7 +159,11 @@ class NodeSession:
         control = await self._again(
             lambda: self._ports.control.read_through(incarnation), "reading the control topic"
         )
-        spec = self._spec_with(control)
+        view = reduce(control_view.evolve, control, self._state.view)
+        if view.is_replaced(self._node, incarnation, self._state.placement):
+            # Not even the engine is made: on the same host it would take the working directory of who is the node.
+            return Exit(self._state.replaced_reason, replaced=True)
+        spec = self._spec_of(view)
         if spec.checkpoint.location:
             await self._begin_at_checkpoint()
         steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
@@ -279,9 +283,9 @@ class NodeSession:
             )
             return ()
 
-    def _spec_with(self, control: Sequence[Logged]) -> PipelineSpec:
-        """The newest definition, these being read on."""
-        spec = reduce(control_view.evolve, control, self._state.view).spec()
+    def _spec_of(self, view: PipelineView) -> PipelineSpec:
+        """The newest definition."""
+        spec = view.spec()
         if spec is None:
             raise NotFoundError(
                 f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first"

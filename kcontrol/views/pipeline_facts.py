@@ -14,6 +14,7 @@ from kcontrol.definition.durations import span_text
 from kcontrol.views.base import Facts
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where
 from kcontrol.views.input_facts import WaitingInput, waiting_inputs
+from kcontrol.views.layout_facts import LayoutFacts, layout_of
 from kcontrol.views.life import SILENT, UNKNOWN, is_silent, life_of
 from kcontrol.views.node_facts import NodeFacts, nodes_of
 from kcontrol.views.pipeline_projection import PipelineProjection
@@ -61,6 +62,7 @@ class PipelineStatus(Facts):
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
+    layout: LayoutFacts
     schemas: list[SchemaFacts] = Field(
         description="Those of the schema registry that the log holds, so that its steps need no registry."
     )
@@ -120,6 +122,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         fingerprint=spec.fingerprint,
         inputs=waiting_inputs(projection, now_ms),
         nodes=nodes_of(projection, now_ms),
+        layout=layout_of(projection),
         schemas=schemas_of(view),
     )
 

@@ -20,6 +20,7 @@ from kcontrol.core.model import (
     Desired,
     InputDesired,
     InputSpec,
+    LayoutRequest,
     Logged,
     LoggedStep,
     PipelineSpec,
@@ -43,7 +44,7 @@ again when they are asked for."""
 REMEMBERED_REQUESTS = 1_000
 """So many of the newest requests are remembered, to tell one that was superseded from one that never was."""
 
-Request = Desired | Resume | CheckpointRequest | InputDesired | SkipRequest
+Request = Desired | Resume | CheckpointRequest | InputDesired | SkipRequest | LayoutRequest
 """What a user asks of a pipeline."""
 
 

@@ -1,6 +1,10 @@
-"""What became of a request for another layout, and what an upgrade, which is a row of them, has left to do."""
+"""What became of a request for another layout, and what an upgrade, which is a row of them, does next."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
@@ -24,6 +28,113 @@ def fate_of(view: PipelineView, steps: StepsView, request: LayoutRequest) -> Lay
     return LayoutPhase.GIVEN_UP if request.nodes == 0 or request.number <= number else None
 
 
+# --- an upgrade ---------------------------------------------------------------------------------------------
+
+
+class UpgradePart(Enum):
+    """What one change of an upgrade does."""
+
+    REPLACE = "replaced"
+    """Another process is the node, with all that it has."""
+    ADD = "added"
+    """A node more, with the next number."""
+    REMOVE = "removed"
+    """A node less."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeTurn:
+    """One change. node: which is replaced, added or removed. left: the nodes that have processes of before once it is made,
+    of those that are to be upgraded, in order. nodes: how many there are before it. whole: once the upgrade is over."""
+
+    part: UpgradePart
+    node: int
+    left: tuple[int, ...]
+    nodes: int
+    whole: int
+
+    @property
+    def nodes_after(self) -> int:
+        """How many there are once it is made."""
+        return self.nodes + {UpgradePart.REPLACE: 0, UpgradePart.ADD: 1, UpgradePart.REMOVE: -1}[self.part]
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether the number of the node that is removed goes to a process in the place of the last one."""
+        return self.part is UpgradePart.REMOVE and self.node < self.nodes - 1
+
+    @property
+    def comes(self) -> int | None:
+        """The number that a new process has; None: none is needed."""
+        return self.node if self.part is not UpgradePart.REMOVE or self.renumbers else None
+
+    @property
+    def place_of(self) -> int | None:
+        """The node on whose host and in whose directory the new process finds most of what it needs; None: no such node."""
+        if self.part is UpgradePart.REPLACE:
+            return self.node
+        return self.nodes - 1 if self.renumbers else None
+
+
+def next_turn(way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int) -> UpgradeTurn | None:
+    """What comes next, with so many nodes now, and `whole` of them once it is over; None: it is over.
+
+    No process changes its number (decision 098). Hence the number of a node that is removed goes to a new process in the place
+    of the last one, which so is of the new version, too; only where the last one alone is left to be done it just ends.
+    """
+    if nodes == whole and not todo:
+        return None
+    if nodes == whole and way in (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE):
+        return UpgradeTurn(UpgradePart.REPLACE, todo[0], todo[1:], nodes, whole)
+    if nodes < whole or (nodes == whole and way is UpgradeWay.OUT_IN):
+        return UpgradeTurn(UpgradePart.ADD, nodes, _but(todo, nodes), nodes, whole)
+    before_last = [node for node in todo if node < nodes - 1]
+    if not before_last:
+        return UpgradeTurn(UpgradePart.REMOVE, nodes - 1, todo, nodes, whole)
+    return UpgradeTurn(UpgradePart.REMOVE, before_last[0], _but(todo, before_last[0]), nodes, whole)
+
+
+def whole_of(newest: LayoutRequest | None, way: UpgradeWay, nodes: int) -> int:
+    """How many nodes there are once an upgrade of this way is over, whether it goes on or begins. nodes: now."""
+    return nodes if newest is None or newest.way != way else newest.whole or nodes
+
+
+def first_turn(
+    way: UpgradeWay,
+    asked_for: tuple[int, ...],
+    newest: LayoutRequest | None,
+    fate: LayoutPhase | None,
+    nodes: int,
+) -> UpgradeTurn:
+    """Where the command begins, or goes on, by what is in the logs: the newest request, what became of it, and how many nodes
+    there are. asked_for: (): all nodes."""
+    whole = whole_of(newest, way, nodes)
+    wanted = asked_for or tuple(range(whole))
+    rest = () if newest is None else nodes_left(newest, fate, way, wanted)
+    # Between an addition and a removal there may be no node left to be upgraded, and one too many.
+    turn = next_turn(way, rest or (wanted if nodes == whole else asked_for), nodes, whole)
+    assert turn is not None, "some node is wanted, or there is one too many"
+    return turn
+
+
+def turns(way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int) -> Iterator[UpgradeTurn]:
+    """All that are to come, if each is made."""
+    turn = next_turn(way, todo, nodes, whole)
+    while turn is not None:
+        yield turn
+        turn = next_turn(way, turn.left, turn.nodes_after, whole)
+
+
+def turn_of(request: LayoutRequest, nodes: int) -> UpgradeTurn:
+    """That which was asked for by this, with so many nodes now."""
+    whole = request.whole or nodes
+    if request.nodes > nodes:
+        return UpgradeTurn(UpgradePart.ADD, nodes, request.left, nodes, whole)
+    node = request.replaced[0] if request.replaced else nodes - 1
+    part = UpgradePart.REMOVE if request.nodes < nodes else UpgradePart.REPLACE
+    return UpgradeTurn(part, node, request.left, nodes, whole)
+
+
 def nodes_left(
     newest: LayoutRequest, fate: LayoutPhase | None, way: UpgradeWay, wanted: tuple[int, ...]
 ) -> tuple[int, ...]:
@@ -31,5 +142,13 @@ def nodes_left(
     unless that is done."""
     if newest.way != way:
         return ()
-    left = newest.left if fate is LayoutPhase.DONE else (*newest.replaced, *newest.left)
+    left = newest.left if fate is LayoutPhase.DONE else _distinct((*newest.replaced, *newest.left))
     return tuple(node for node in left if node in wanted)
+
+
+def _but(todo: tuple[int, ...], node: int) -> tuple[int, ...]:
+    return tuple(each for each in todo if each != node)
+
+
+def _distinct(nodes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(nodes))

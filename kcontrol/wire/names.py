@@ -36,6 +36,7 @@ DEFAULT_NAMES = {
     "cluster_topic": "{prefix}.cluster",
     "cluster_beats_topic": "{prefix}.cluster.beats",
     "cluster_snapshots_topic": "{prefix}.cluster.snapshots",
+    "cluster_packages_topic": "{prefix}.cluster.packages",
     "pushes_topic": "{prefix}.pushes",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
@@ -195,6 +196,10 @@ class Names:
     def cluster_snapshots_topic(self) -> str:
         """The topic, of one partition, with the newest snapshot of the cluster's value."""
         return check_topic_name("cluster snapshots topic", self._make("cluster_snapshots_topic"))
+
+    def cluster_packages_topic(self) -> str:
+        """The topic, of one partition, with the code of jobs that were submitted with it."""
+        return check_topic_name("cluster packages topic", self._make("cluster_packages_topic"))
 
     def pushes_topic(self) -> str:
         """The topic that remembers requests by which rows were pushed into inputs."""

@@ -46,7 +46,8 @@ def main() -> int:
     parser.add_argument(
         "--layouts",
         action="store_true",
-        help="with --exchange: the number of nodes is changed between 1 and --nodes, again and again",
+        help="with --exchange: the number of nodes is changed between 1 and --nodes, again and again, now between two "
+        "runs, now while it runs",
     )
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")

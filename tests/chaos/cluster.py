@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples import processes
 from examples.processes import KcontrolProcess
+from kcontrol.errors import LeftOutError
 from tests.chaos.brokers import NODES_GROUP, OneBroker, ThreeBrokers
 from tests.chaos.faults import Action, Fault, Target, of_a_kind
 from tests.chaos.names import (
@@ -64,6 +65,7 @@ class Cluster:
         self._numbered = self._made(NODES)
         self._old: list[KcontrolProcess] = []
         """Nodes of the layout before that were not stopped."""
+        self._left_out_from = NODES
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
 
@@ -193,6 +195,29 @@ class Cluster:
         for process in self._nodes:
             process.start()
 
+    def add_nodes(self, nodes: int, to: int) -> None:
+        """Processes that wait for a place, with the numbers from `nodes` on."""
+        added = self._made(to)[nodes:]
+        for _, process in added:
+            process.arguments = [*process.arguments, "--new"]
+            process.start()
+        self._numbered += added
+
+    def expect_left_out(self, nodes: int) -> None:
+        """Those with numbers from `nodes` on may end because the layout leaves them out, and are not started again then."""
+        self._left_out_from = nodes
+
+    def let_go(self, nodes: int) -> None:
+        """The layout has no others any more: they are to end by themselves."""
+        self._old += [process for number, process in self._numbered if number >= nodes and process.is_running]
+        self._numbered = [(number, process) for number, process in self._numbered if number < nodes]
+        self._left_out_from = NODES
+
+    def _is_left_out(self, process: KcontrolProcess) -> bool:
+        numbers = {id(each): number for number, each in self._numbered}
+        ended = None if process.process is None else process.process.returncode
+        return numbers.get(id(process), -1) >= self._left_out_from and ended == LeftOutError.exit_code
+
     def wake_old_ones(self) -> None:
         """SIGCONT for nodes of the layout before."""
         _signal_all([psutil.Process(each.pid) for each in self._old if each.is_running], signal.SIGCONT)
@@ -211,7 +236,7 @@ class Cluster:
         """Start again whatever is not running, the broker first; returns the names."""
         revived = self.brokers.revive()
         for process in self.processes:
-            if not process.is_running:
+            if not process.is_running and not self._is_left_out(process):
                 if process.name not in self._hit:
                     self.ended[process.name] += 1
                 self._hit.discard(process.name)

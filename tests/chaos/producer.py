@@ -29,11 +29,12 @@ TRANSACTIONAL_SHARE, ABORTED_SHARE = 0.3, 0.4
 
 
 class Feeder:
-    """A thread that produces until `stop`. `done` counts bursts by how they ended."""
+    """A thread that produces until `stop`. `done` counts bursts by how they ended. prefix: of the topics' names."""
 
-    def __init__(self, bootstrap_servers: str, seed: int) -> None:
+    def __init__(self, bootstrap_servers: str, seed: int, prefix: str = "") -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._random = random.Random(f"feeder-{seed}")
+        self._prefix = prefix
+        self._random = random.Random(f"feeder-{seed}{prefix}")
         self._number = 0
         self._over = threading.Event()
         self._plain = self._producer({})
@@ -97,13 +98,14 @@ class Feeder:
     def _burst(self, producer: Producer) -> None:
         for _ in range(self._random.randint(1, MAX_BURST)):
             user = f"user-{self._random.randrange(USERS)}"
-            topic = self._random.choice(list(INPUTS))
-            if topic == "orders":
+            of = self._random.choice(list(INPUTS))
+            topic = self._prefix + of
+            if of == "orders":
                 order = {"id": self._number, "user": user, "amount": self._random.randrange(100)}
-                where = {"partition": self._random.randrange(INPUTS[topic])} if EXCHANGE else {}
+                where = {"partition": self._random.randrange(INPUTS[of])} if EXCHANGE else {}
                 producer.produce(topic, json.dumps(order), key=user, **where)
             elif NODES == 1 or EXCHANGE:
-                producer.produce(topic, b"", key=user, partition=self._random.randrange(INPUTS[topic]))
+                producer.produce(topic, b"", key=user, partition=self._random.randrange(INPUTS[of]))
             else:
                 producer.produce(topic, b"", key=user)
             self._number += 1

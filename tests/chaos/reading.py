@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from confluent_kafka import KafkaException, Message
@@ -24,16 +25,18 @@ READ_TIMEOUT_S = 120.0
 AGAIN_S = 0.5
 
 
-def read_inputs(bootstrap_servers: str) -> list[InputRecord]:
-    """Every committed record of the inputs."""
-    return _read(
-        bootstrap_servers, INPUTS, "read_committed", lambda m: InputRecord(*_place(m), m.key(), m.value())
-    )
+def read_inputs(bootstrap_servers: str, prefix: str = "") -> list[InputRecord]:
+    """Every committed record of the inputs. prefix: of the topics' names, which the records are told without."""
+    topics = [prefix + topic for topic in INPUTS]
+    found = _read(bootstrap_servers, topics, "read_committed", lambda m: (_place(m), m.key(), m.value()))
+    return [InputRecord(where[0].removeprefix(prefix), *where[1:], key, value) for where, key, value in found]
 
 
-def read_outputs(bootstrap_servers: str) -> list[OutputRecord]:
-    """Every committed record of the outputs."""
-    return _read(bootstrap_servers, OUTPUTS, "read_committed", _output)
+def read_outputs(bootstrap_servers: str, prefix: str = "") -> list[OutputRecord]:
+    """Every committed record of the outputs. prefix: as of `read_inputs`."""
+    topics = [prefix + topic for topic in OUTPUTS]
+    found = _read(bootstrap_servers, topics, "read_committed", _output)
+    return [replace(record, topic=record.topic.removeprefix(prefix)) for record in found]
 
 
 def count_hidden(bootstrap_servers: str) -> int:

@@ -1,4 +1,5 @@
-"""Another layout in the middle of chaos, the cold way: stop, `kcontrol layout`, start with another number of nodes.
+"""Another layout in the middle of chaos. The cold way: stop, `kcontrol layout`, start with another number of nodes. And the
+live one: processes that wait for a place, and `kcontrol layout` while steps are made.
 
 Anything may be hit while the pipeline is being stopped and while its layout is changed, and the commands themselves may be
 killed and are then given again. Of the processes of before some are killed, some are left standing by, and some sleep through
@@ -29,6 +30,9 @@ OLD_TIMEOUT_S = 120.0
 LOOK_EVERY_S = 0.1
 MAX_DELAY_S = 3.0
 MAX_OUTAGE_S = 6.0
+LIVE_SHARE = 0.5
+"""Of the changes, those that are made while the pipeline runs."""
+LIVE_TIMEOUT = "60 s"
 HIT_SHARE, KILLED_SHARE, WIPED_SHARE = 0.5, 0.3, 0.3
 """Of the stops and changes, those that meet a fault; of the changes, those whose command is killed; of the nodes, those
 whose disk is lost on the way."""
@@ -63,6 +67,9 @@ class Relayout:
     def change(self) -> None:
         """From a pipeline that runs to one that is about to, with another number of nodes. Raises NotDoneError."""
         nodes = self._random.choice([each for each in range(1, NODES + 1) if each != self.nodes])
+        if self._random.random() < LIVE_SHARE:
+            self._change_live(nodes)
+            return
         left = self._random.choice(list(Left))
         self._stop()
         match left:
@@ -82,6 +89,35 @@ class Relayout:
             if time.monotonic() > deadline:
                 raise NotDoneError("a node of the layout before goes on")
             time.sleep(LOOK_EVERY_S)
+
+    def _change_live(self, nodes: int) -> None:
+        """Nobody is stopped. What a fault has ended the request with is asked for again."""
+        if nodes > self.nodes:
+            self._cluster.add_nodes(self.nodes, nodes)
+        else:
+            self._cluster.expect_left_out(nodes)
+        wanted = [
+            "layout",
+            PIPELINE,
+            "--nodes",
+            str(nodes),
+            "--timeout",
+            LIVE_TIMEOUT,
+            "--work-dir",
+            str(self._cluster.disks),
+        ]
+        deadline = time.monotonic() + CHANGE_TIMEOUT_S
+        while True:
+            done = self._run(wanted, may_be_killed=True)
+            if done.returncode == 0 or f"has nodes = {nodes} already" in done.stderr:
+                break
+            if done.returncode == 2 or time.monotonic() > deadline:
+                raise NotDoneError(
+                    f"the layout can't be changed to {nodes} nodes while it runs: {done.stderr}"
+                )
+            self._goes_on()
+        self._cluster.let_go(nodes)
+        self.told, self.nodes = f"layout {self.nodes} -> {nodes} while it runs", nodes
 
     # --- in this order --------------------------------------------------------------------------------------
 

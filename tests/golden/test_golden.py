@@ -23,6 +23,7 @@ from kcontrol.wire.cluster import CLUSTER_CLASSES, cluster_record
 from kcontrol.wire.cluster_snapshot import ClusterSnapshot, snapshot_of
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json
+from kcontrol.wire.packages import PackageManifest, manifest_of
 from kcontrol.wire.pushed import PushedRequest, pushed_of
 from tests.golden.files import names, read_history, record_files, state_of, versions
 from tests.golden.projection import project
@@ -97,6 +98,8 @@ def test_a_record_is_read_with_all_that_its_writer_said(path: Path) -> None:
     assert codec.knows(data[:HEADER_BYTES]), "a released schema needs no publication"
     if golden["record"] == ClusterSnapshot.__name__:
         decoded: Any = snapshot_of(data)
+    elif golden["record"] == PackageManifest.__name__:
+        decoded = manifest_of(data)
     elif golden["record"] == PushedRequest.__name__:
         decoded = pushed_of(data, "a record")
     else:

@@ -89,6 +89,8 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
         assert (said["changed"], said["live"], said["nodes"]) == (True, True, 3)
         assert said["moved_bytes"] > 0
         until_made_by(pipeline, 3)
+        # Those that are new, and that which stays and gets other queries, have run them once before.
+        assert all("is not warm" not in text for text in (log.read_text(), *(each.text() for each in new)))
 
         left = changed.layout("--without", "2")
         assert (left["nodes"], [move["from"] for move in left["moves"]]) == (2, [2])

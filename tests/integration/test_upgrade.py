@@ -3,6 +3,7 @@ steps: what consumers read is what one version alone would have written, and no 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -13,14 +14,16 @@ from typing import Any
 import psutil
 import pytest
 
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.errors import LeftOutError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import holder
 from tests.integration.test_exchange_nodes import PATIENCE_S
 from tests.integration.test_layout_nodes import Changed
 from tests.integration.test_live_layout import under_load, until_made_by
 from tests.support.exchanged import FILE
 from tests.support.next_version import NUMBER, install
-from tests.support.processes import KcontrolProcess, objects, run_kcontrol, until
+from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
 
@@ -34,7 +37,6 @@ class Upgraded(Changed):
     def __init__(self, settings: ClusterSettings, directory: Path) -> None:
         super().__init__(settings, directory, ("spent",), nodes=2)
         self.next = {**self.env, **install(directory / "next")}
-        self.started: set[int] = set()
 
     @property
     def env(self) -> dict[str, str]:
@@ -64,18 +66,31 @@ class Upgraded(Changed):
             cwd=self.directory,
             timeout_s=PATIENCE_S,
         )
-        self.started |= {each["process_id"] for each in objects(done.stdout) for each in each["nodes"]}
         assert done.returncode == 0, done.stdout + done.stderr
         print(done.stderr)  # noqa: T201 - shown by pytest when a test fails
         said: dict[str, Any] = json.loads(done.stdout)
         return said
 
+    def upgrade_until_killed(self, *arguments: str, nodes: int) -> None:
+        """SIGKILL of the command once so many nodes have made a step."""
+        log = self.directory / "killed-upgrade.log"
+        command = ("upgrade", self.pipeline.name, *arguments)
+        with KcontrolProcess(*command, env=self.next, cwd=self.directory, log=log) as process:
+            until_made_by(self.pipeline, nodes)
+            assert process.process is not None
+            process.process.kill()  # It alone, and not what it has started.
+            process.wait(PATIENCE_S)
+
     def end_started(self) -> None:
         """They are on their own."""
-        found = [psutil.Process(pid) for pid in self.started if psutil.pid_exists(pid)]
+        found = [each for each in psutil.process_iter(["cmdline"]) if self._is_started(each)]
         for each in found:
             each.terminate()
         psutil.wait_procs(found, timeout=60)
+
+    def _is_started(self, process: psutil.Process) -> bool:
+        command = process.info["cmdline"] or []
+        return "kcontrol.cli" in command and any(str(self.directory) in word for word in command)
 
 
 @pytest.mark.parametrize("way", ["in-place", "replace"])
@@ -102,18 +117,63 @@ def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
         moved = [each["moved_bytes"] for each in said["nodes"]]
         # All shards are of equal right: a node's is its n-th part of the state, and of that nothing or all is copied.
         assert moved == ([0, 0] if way == "in-place" else [each["state_bytes"] for each in said["nodes"]])
-        for process in old:
-            until(
-                lambda process=process: process.process.poll() is not None,
-                "it ends",
-                PATIENCE_S,
-                process.text,
-            )
-            assert process.process is not None
-            assert process.process.returncode == LeftOutError.exit_code
+        _until_left_out(old)
     upgraded.pipeline.nodes = 2
     _finished(upgraded)
     pipeline.check()
+
+
+@pytest.mark.parametrize(
+    ("way", "meanwhile", "made"),
+    [
+        # Each new process is on the host that is to spare, or that was freed by the one before.
+        ("out-in", 3, [(0, "removed"), (2, "added"), (1, "removed")]),
+        ("in-out", 1, [(1, "added")]),
+    ],
+)
+def test_nodes_are_added_and_removed_until_all_are_of_the_new_version_by_a_command_that_is_killed_and_given_again(
+    settings: ClusterSettings, tmp_path: Path, way: str, meanwhile: int, made: list[tuple[int, str]]
+) -> None:
+    upgraded = Upgraded(settings, tmp_path)
+    pipeline = upgraded.pipeline
+    how = ("--way", way, "--start", upgraded.start(str(tmp_path / "new-hosts")))
+    with ExitStack() as stack:
+        log = tmp_path / "coordinator.log"
+        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=tmp_path, log=log))
+        old = [stack.enter_context(upgraded.old_node(node)) for node in range(2)]
+        stack.callback(upgraded.end_started)
+        pipeline.produce(_EACH)
+        until_made_by(pipeline, 2)
+        stack.enter_context(under_load(pipeline))
+
+        upgraded.upgrade_until_killed(*how, nodes=meanwhile)
+        said = upgraded.upgrade(*how)
+        assert [(each["node"], each["change"]) for each in said["nodes"]] == made
+        assert {each["kcontrol"] for each in said["nodes"]} == {NUMBER}
+        _until_left_out(old)
+        assert _versions(upgraded) == [NUMBER, NUMBER]
+    upgraded.pipeline.nodes = 2
+    _finished(upgraded)
+    assert {step["nodes"] for step in pipeline.check()} == {2, meanwhile}
+
+
+def _until_left_out(old: list[KcontrolProcess]) -> None:
+    for process in old:
+        until(lambda process=process: process.process.poll() is not None, "it ends", PATIENCE_S, process.text)
+        assert process.process is not None
+        assert process.process.returncode == LeftOutError.exit_code
+
+
+def _versions(upgraded: Upgraded) -> list[str]:
+    """By node, of the process that it is."""
+
+    async def read() -> list[str]:
+        async with pipeline_logs(upgraded.pipeline.settings, upgraded.pipeline.name) as logs:
+            await logs.read()
+            joins = [holder(logs, node) for node in range(logs.spec().nodes)]
+            return [join.environment.kcontrol for join in joins if join is not None and join.environment]
+
+    return asyncio.run(read())
 
 
 def _finished(upgraded: Upgraded) -> None:

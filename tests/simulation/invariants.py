@@ -346,6 +346,7 @@ def _what_counts(view: PipelineView) -> list[object]:
         view.resume(),
         view.status(),
     ]
+    counts += [view.hold()]
     counts += [view.checkpoint_request(), view.skips, *(view.input_desired(name) for name in ("in", "side"))]
     counts += [view.skip(*place) for place in sorted(view.skips)]
     for node in range(3):

@@ -24,6 +24,7 @@ from kcontrol.core.events import (
 from kcontrol.core.model import Command, CommandKind, FailureKind, Status
 from kcontrol.core.node.state import NodeMachine
 from tests.simulation.exchanged import GONE, UNCALLED
+from tests.simulation.holds import check_said
 from tests.simulation.invariants import (
     AWAKE,
     OPENABLE,
@@ -96,6 +97,7 @@ class CoordinatorWitness:
                 if isinstance(record, Status):
                     check_answers(self.world, record)
                     check_noted(self.world, record)
+                    check_said(self.world, record)
                     check_stopped(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
                     said, last = after.view.node_state(record.node), after.steps.last

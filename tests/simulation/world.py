@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     ControlRecord,
     ExchangeSlice,
     Gap,
+    Hold,
     InputDesired,
     LayoutRequest,
     Logged,
@@ -35,6 +36,7 @@ from kcontrol.core.model import (
 from kcontrol.core.step.gaps import with_gap
 from tests.simulation.broker import STEPS, Broker, NotTheEnd
 from tests.simulation.exchanged import ExchangeTopics, check_exchanged
+from tests.simulation.holds import Holds, check_limits
 from tests.simulation.invariants import Violation, check_commit, check_kept, check_once
 from tests.simulation.rows import Row
 from tests.simulation.specs import EXCHANGES, holds_record
@@ -119,6 +121,7 @@ class World(Broker):
         """By input, the offset of the newest pause that a coordinator has said it goes by."""
         self.skips: dict[str, SkipRequest] = {}
         """By request, all that were ever asked for."""
+        self.holds = Holds()
         self.open: list[Segment] = []
         self.output_ends = {(o, p): 0 for o, item in enumerate(spec.outputs) for p in range(item.partitions)}
         self.tokens: set[Token] = set()
@@ -158,6 +161,7 @@ class World(Broker):
         twin.wishes = dict(self.wishes)
         twin.held = dict(self.held)
         twin.skips = dict(self.skips)
+        twin.holds = self.holds.clone()
         twin.open = list(self.open)
         twin.output_ends = dict(self.output_ends)
         twin.tokens = set(self.tokens)
@@ -180,6 +184,8 @@ class World(Broker):
             self.wishes[record.input] = (*self.wishes[record.input], (offset, record.paused))
         elif isinstance(record, SkipRequest):
             self.skips[record.request_id] = record
+        elif isinstance(record, Hold):
+            self.holds.add(record, self.now_ms)
         elif isinstance(record, LayoutRequest):
             self.layouts[record.request_id] = record
         return offset
@@ -281,6 +287,7 @@ class World(Broker):
             self.checkpoints = [one for one in self.checkpoints if one.step <= made.record.reset.to_step]
         elif isinstance(made.record, StepBoundary):
             check_commit(self, made.record)
+            check_limits(self, made.record)
             check_once(self, made.record)
             last = self.boundaries[-1] if self.boundaries else None
             check_exchanged(self.exchanged, self.specs[made.record.nodes], last, made.record)

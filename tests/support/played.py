@@ -51,6 +51,7 @@ def spec_of(name: str, *, nodes: int, inputs: Mapping[str, int], outputs: Mappin
         pipeline=name,
         fingerprint=hashlib.sha256(name.encode()).hexdigest()[:32],
         nodes=nodes,
+        layout=replace(SPEC.layout, shuffle_partitions=4 * nodes),
         inputs=tuple(
             InputSpec(
                 *(

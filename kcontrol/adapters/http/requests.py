@@ -38,15 +38,18 @@ class OutcomeAnswer(BaseModel):
     as_of: AsOf
     request_id: str
     kind: str = Field(
-        description="running, paused, stopped, resume, checkpoint, pause-input, resume-input or skip."
+        description="running, paused, stopped, resume, checkpoint, pause-input, resume-input, skip, layout or withdraw-layout."
     )
     state: str = Field(description="pending; done; failed; or superseded by a newer request of its kind.")
     step: int = Field(
-        description="The step that a checkpoint has saved, or that begins after a skip; 0 otherwise."
+        description="The step that a checkpoint has saved, or that begins after a skip, or the last one before a layout; 0 "
+        "otherwise."
     )
     error: str = Field(description="Why it failed; '' otherwise.")
     superseded_by: str = Field(description="Id of the newer request; '' otherwise.")
-    waits_for: str = Field(description="Why a skip that was taken note of is not in force yet; '' otherwise.")
+    waits_for: str = Field(
+        description="Why a skip that was taken note of is not in force yet, or a change of the layout not made; '' otherwise."
+    )
 
 
 @router.post("/start", status_code=ACCEPTED, responses=responses(404, 409, 500))

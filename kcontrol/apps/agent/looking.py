@@ -32,7 +32,7 @@ class ClusterView:
     """A replica that is no agent's."""
 
     def __init__(self, settings: ClusterSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._log = KafkaClusterLog(settings)
         self._beats = KafkaBeats(settings)
         self._snapshots = KafkaSnapshots(settings)
@@ -47,8 +47,8 @@ class ClusterView:
 
     async def exists(self) -> bool:
         """Whether there ever was an agent under this prefix. Raises ClusterError."""
-        topic = self._settings.names().cluster_topic()
-        return await asyncio.to_thread(lambda: TopicAdmin(self._settings).find(topic) is not None)
+        topic = self.settings.names().cluster_topic()
+        return await asyncio.to_thread(lambda: TopicAdmin(self.settings).find(topic) is not None)
 
     async def look(self) -> Replica:
         """The value at the end of the log. Raises ClusterError if Kafka does not answer, or the value is of a

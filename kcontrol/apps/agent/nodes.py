@@ -1,22 +1,27 @@
-"""What an agent runs for a unit: a file that is on the host already, below the one folder that its operator
-has named.
+"""What an agent runs for a unit: a file that is on the host already, below the one folder that its operator has named; and,
+only where its operator allows that, a package that was submitted.
 
-So whoever may write the cluster's log can choose among these files, and run nothing else.
+So whoever may write the cluster's log can choose among these files, and runs nothing else unless it is allowed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
+from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.core.cluster.model import ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.packages import PACKAGE
 
 FILE = "file:"
 """What the package of a job begins with, whose code is a file on the hosts."""
+PACKAGES_TAG = "packages"
+"""What agents have that run packages, and what jobs with their code ask for."""
 _PLACEMENT = re.compile(r"(\d{1,18})/(\d{1,18})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 
@@ -58,24 +63,62 @@ def placement_of(text: str) -> AgentPlacement:
 
 
 class NodeCommands:
-    """The commands of nodes and of the coordinator on this host."""
+    """The commands of nodes and of the coordinator on this host. files: None: none are run. packages: None: none are."""
 
-    def __init__(self, files: Path, bootstrap_servers: str, work_dir: Path) -> None:
-        self._files = files.resolve()
+    def __init__(
+        self, files: Path | None, bootstrap_servers: str, work_dir: Path, packages: HostPackages | None = None
+    ) -> None:
+        self._files = None if files is None else files.resolve()
+        self._packages = packages
         self._servers = bootstrap_servers
         self._work_dir = work_dir
 
-    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
-        """Raises ConfigurationError: the file is not there, or no file of that folder."""
-        file = (self._files / check_file(job.package.removeprefix(FILE))).resolve()
-        if not job.package.startswith(FILE) or not file.is_relative_to(self._files):
-            raise ConfigurationError(f"this agent runs files below {self._files} only, not {job.package!r}")
-        if not file.is_file():
-            raise ConfigurationError(f"there is no {file} on this host: put it there, as on every host")
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
+        """None while the code is on its way. Raises ConfigurationError: it is not there, or may not be run here."""
+        if job.package.startswith(PACKAGE):
+            return self._packaged(job, unit, placement)
+        return self._node(self._file(job.package), job, unit, placement)
+
+    def keep(self, packages: Collection[str]) -> None:
+        """No other packages are run any more."""
+        if self._packages is not None:
+            self._packages.keep({one.removeprefix(PACKAGE) for one in packages})
+
+    def _node(self, file: Path, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
         nodes = sum(task.min for task in job.tasks)
         return self._kcontrol(
             *("node", str(file), "--node", str(unit[2]), "--nodes", str(nodes)),
             *("--work-dir", str(self._work_dir), "--placement", placement_text(placement)),
+        )
+
+    def _file(self, package: str) -> Path:
+        if self._files is None:
+            raise ConfigurationError(
+                f"this agent runs packages only, not {package!r}: start it with --files FOLDER"
+            )
+        file = (self._files / check_file(package.removeprefix(FILE))).resolve()
+        if not package.startswith(FILE) or not file.is_relative_to(self._files):
+            raise ConfigurationError(f"this agent runs files below {self._files} only, not {package!r}")
+        if not file.is_file():
+            raise ConfigurationError(f"there is no {file} on this host: put it there, as on every host")
+        return file
+
+    def _packaged(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
+        if self._packages is None:
+            raise ConfigurationError(
+                "this agent runs no packages: start it with --packages, if whoever may write the cluster's topics may run "
+                "code here"
+            )
+        file = self._packages.entry(job.package.removeprefix(PACKAGE))
+        if file is None:
+            return None
+        # Spark's workers import what lies beside the file by this, and nothing is put among what was submitted.
+        path = os.pathsep.join(filter(None, (str(file.parent), os.environ.get("PYTHONPATH"))))
+        return (
+            "env",
+            f"PYTHONPATH={path}",
+            "PYTHONDONTWRITEBYTECODE=1",
+            *self._node(file, job, unit, placement),
         )
 
     def coordinator(self, agent: str) -> Sequence[str]:

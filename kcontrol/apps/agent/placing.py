@@ -1,33 +1,81 @@
-"""What is submitted for the cluster to run: one set of equal nodes of a pipeline, from a file that the hosts have."""
+"""What is submitted for the cluster to run: one set of equal nodes of a pipeline, from a file that the hosts have, or with its
+code."""
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
+from kcontrol.adapters.kafka.admin.cluster_topics import ensure_packages_topic
+from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
 from kcontrol.apps.agent.looking import ClusterView
-from kcontrol.apps.agent.nodes import FILE, check_file
+from kcontrol.apps.agent.nodes import FILE, PACKAGES_TAG, check_file
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
 from kcontrol.core.cluster.model import Replica, TaskSpec
-from kcontrol.errors import NotFoundError
+from kcontrol.core.model import DesiredMode
+from kcontrol.errors import ClusterError, NotFoundError, RetriableError, TopicError
+from kcontrol.requests.pipeline_requests import mode_requests
+from kcontrol.requests.record import record
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
+from kcontrol.wire.packages import PACKAGE, CodePackage
 
 TASK = "nodes"
+UPLOAD_TIMEOUT_S = 120.0
 
 
 async def place(
-    view: ClusterView, job: str, nodes: int, file: str, tags: tuple[str, ...] = ()
+    view: ClusterView, job: str, nodes: int, code: str | CodePackage, tags: tuple[str, ...] = ()
 ) -> LoggedEntry:
-    """Have the cluster run it; the same again changes nothing. Raises NotFoundError, ClusterError,
-    ConfigurationError."""
-    package, task = FILE + check_file(file), TaskSpec(TASK, nodes, nodes, tags)
+    """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
+
+    code: the path of a file below the hosts' folders, or what they are given. Raises NotFoundError, ClusterError,
+    ConfigurationError.
+    """
+    package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.name
+    tags = tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
+    task = TaskSpec(TASK, nodes, nodes, tags)
+    if isinstance(code, CodePackage):
+        await view.look()
+        await _upload(view, code)
 
     def wish(value: Replica, request: str) -> SubmitJob:
         return SubmitJob(job, request, value.offset, package, (task,))
 
-    return await view.ask(wish)
+    made = await view.ask(wish)
+    if view.replica.jobs[job].revision == made.offset:
+        await _want_running(view.settings, job)
+    return made
+
+
+async def _upload(view: ClusterView, code: CodePackage) -> None:
+    """Before anybody is told to run it; and delete what nobody runs any more."""
+    named = {job.package.removeprefix(PACKAGE) for job in view.replica.jobs.values()}
+    await asyncio.to_thread(ensure_packages_topic, view.settings)
+    packages = KafkaPackages(view.settings)
+    try:
+        async with asyncio.timeout(UPLOAD_TIMEOUT_S):
+            await packages.save(code)
+            await packages.forget({code.name, *named})
+    except (RetriableError, TimeoutError) as error:
+        raise ClusterError(
+            f"the package could not be written to Kafka: {error or 'no answer'}; try again"
+        ) from error
+    finally:
+        await packages.close()
+
+
+async def _want_running(settings: ClusterSettings, job: str) -> None:
+    with suppress(TopicError):  # Nothing was ever submitted in this Kafka.
+        async with pipeline_logs(settings, job) as logs:
+            desired = logs.view.desired() if await logs.is_there() else None
+            if desired is not None and desired.mode is DesiredMode.STOPPED:
+                await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
 
 
 async def place_if_there_are_agents(
-    settings: ClusterSettings, job: str, nodes: int, file: str, wanted: bool | None
+    settings: ClusterSettings, job: str, nodes: int, code: str | CodePackage, wanted: bool | None
 ) -> LoggedEntry | None:
     """After a pipeline was submitted. None, and nothing is done, where there are no agents, or it is not wanted.
 
@@ -39,7 +87,7 @@ async def place_if_there_are_agents(
     view = ClusterView(settings)
     try:
         if await view.exists() and (await view.look()).members:
-            return await place(view, job, nodes, file)
+            return await place(view, job, nodes, code)
     finally:
         await view.close()
     if wanted:

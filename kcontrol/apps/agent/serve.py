@@ -14,8 +14,9 @@ from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
-from kcontrol.apps.agent.session import AgentSession, Command, SessionOptions
+from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.model import FIRST_LEVEL, LATEST_LEVEL
@@ -42,7 +43,7 @@ class AgentOptions:
 async def serve(
     cluster: ClusterSettings,
     options: AgentOptions,
-    command: Command,
+    command: Commands,
     tell: Callable[[str], None],
 ) -> None:
     """Until SIGTERM or SIGINT. Raises ReplacedError when the cluster ends it: with the reason."""
@@ -59,10 +60,10 @@ async def serve(
     )
     machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), earlier[-1] if earlier else "")
     log, beats, snapshots = KafkaClusterLog(cluster), KafkaBeats(cluster), KafkaSnapshots(cluster)
-    processes = HostProcesses(disk.units, options.kill_after_ms)
+    processes, warden = HostProcesses(disk.units, options.kill_after_ms), Warden(cluster)
     session = AgentSession(
-        *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, command, tell),
-        *(options.session, LIMITS),
+        *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, warden),
+        *(command, tell, options.session, LIMITS),
     )
     try:
         await _until_ended(session, options)
@@ -70,6 +71,7 @@ async def serve(
         await log.close()
         await beats.close()
         await snapshots.close()
+        await warden.close()
         disk.close()
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
 from kcontrol.core.model import AgentPlacement
@@ -23,8 +25,7 @@ from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
 
-Command = Callable[[ClusterJob, Unit, AgentPlacement], Sequence[str]]
-"""What is run for a unit, by its placement. Raises ConfigurationError if it can't be run here."""
+
 COORDINATOR: Unit = ("", "coordinator", 0)
 """The unit under which an agent's coordinator runs; no job has an empty name."""
 _USELESS = frozenset({2, 10, 15})
@@ -32,6 +33,18 @@ _USELESS = frozenset({2, 10, 15})
 _NO_FAILURES = frozenset({0, 12})
 """Ended by a signal that it took well, or replaced by another process: started again if it is still placed
 here."""
+
+
+class Commands(Protocol):
+    """What is run for units."""
+
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
+        """None: it is not known yet. Raises ConfigurationError if it can't be run here."""
+        ...
+
+    def keep(self, packages: Collection[str]) -> None:
+        """Others belong to no job that is active."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +70,16 @@ class AgentSession:
         beats: KafkaBeats,
         store: SnapshotStore,
         processes: HostProcesses,
-        command: Command,
+        warden: Warden,
+        command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
         limits: AgentLimits,
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
-        self._processes, self._command, self._tell = processes, command, tell
+        self._processes, self._warden = processes, warden
+        self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
         self._not_before_ms: dict[Unit, int] = {}
@@ -78,7 +93,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._cut)
+        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._look_after, self._cut)
         tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -176,6 +191,11 @@ class AgentSession:
             raise
         self._machine.appended()
 
+    async def _look_after(self) -> None:
+        """See whether something is done for good."""
+        for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
+            self._machine.task_done(ward)
+
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""
         value = self.replica
@@ -195,6 +215,8 @@ class AgentSession:
         self._processes.mark_moved(found.handed_over, now_ms)
         for one in found.stop:
             self._processes.stop(one, now_ms)
+        if found.start:
+            self._command.keep({job.package for job in self.replica.active()})
         for unit, place in found.start:
             self._start(unit, place.generation, now_ms)
         self._keep_coordinator(now_ms)
@@ -211,6 +233,8 @@ class AgentSession:
         except ConfigurationError as error:
             self._not_before_ms[unit] = now_ms + self._options.restart_ms
             self._machine.unit_failed(unit, generation, str(error))
+            return
+        if command is None:
             return
         pid = self._processes.start(unit, generation, command)
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")

@@ -14,14 +14,7 @@ from typing import BinaryIO
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.before_spark import check_before_spark
-from kcontrol.apps.facts import (
-    Ends,
-    input_ends,
-    is_caught_up,
-    live_coordinators,
-    prepare_cluster,
-    still_to_come,
-)
+from kcontrol.apps.facts import input_ends, live_coordinators, prepare_cluster
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.apps.phases import LOOKING, STARTING_SPARK
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
@@ -40,6 +33,7 @@ from kcontrol.sessions.health import HangLimits
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.locks import LockedError, lock
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
+from kcontrol.views.endings import Ends, is_caught_up, still_to_come
 from kcontrol.views.node_facts import nodes_of
 
 LOOK_EVERY_S = 0.2

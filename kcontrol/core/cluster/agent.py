@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity, duties, lives, snapshot_duties
-from kcontrol.core.cluster.entries import ClusterEntry, Leave, TaskFailed
+from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, Leave, TaskFailed
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -25,6 +25,7 @@ from kcontrol.core.cluster.liveness import (
 )
 from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
 
 
@@ -98,6 +99,7 @@ class AgentMachine:
         self._member_since_ms: int | None = None
         self._removals = 0
         self._failures: dict[tuple[Unit, int], _Failures] = {}
+        self._done: set[Ward] = set()
         self._leaving = ""
 
     @property
@@ -287,6 +289,7 @@ class AgentMachine:
         return [
             *duties(self.replica, self.me, liveness),
             *self._failed(),
+            *self._completed(),
             *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
 
@@ -346,3 +349,17 @@ class AgentMachine:
             for (unit, generation), failures in sorted(self._failures.items())
             if failures.useless or failures.count >= self._limits.failures
         ]
+
+    # --- what is done -------------------------------------------------------------------------------------
+
+    def wards(self) -> tuple[Ward, ...]:
+        """Tasks of which the shell has to look whether they are done."""
+        return wards(self.replica, self.me)
+
+    def task_done(self, ward: Ward) -> None:
+        """All that a task was to do is done: to be said until the value says so."""
+        self._done.add(ward)
+
+    def _completed(self) -> list[ClusterEntry]:
+        self._done.intersection_update(self.wards() if self._done else ())
+        return [CompleteTask(one.job, one.revision, one.task) for one in sorted(self._done)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.core.coordinator.clock import step_time
+from kcontrol.core.coordinator.holding import limits_of
 from kcontrol.core.coordinator.node_progress import give, has_done, is_silent
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.current import Attempt, Plan
@@ -73,6 +74,7 @@ def make_plan(
         layout_of(spec, division),
         paused,
         skips,
+        limits_of(state),
     )
 
 

@@ -10,7 +10,7 @@ without a cause holds back: the look ends there. A duty is what is done in a sta
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import changing, checkpointing, stopping
+from kcontrol.core.coordinator import changing, checkpointing, holding, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -21,7 +21,6 @@ from kcontrol.core.coordinator.node_progress import (
     Readiness,
     all_in_place,
     assemble,
-    give,
     roll_back,
     standing,
     unread,
@@ -33,8 +32,8 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import note_waiting, take_note_of_inputs
-from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase
+from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd
+from kcontrol.core.model import DesiredMode, NodePhase
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
@@ -114,6 +113,7 @@ def _take_resume(found: Findings) -> None:
 def _take_note(found: Findings) -> None:
     turn, state, spec = found.turn, found.turn.state, found.spec
     if spec is not None:
+        holding.tend(turn)
         take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
@@ -186,16 +186,7 @@ def _is_saving(found: Findings) -> bool:
 
 
 def _tell_paused(found: Findings) -> None:
-    turn, nodes = found.turn, found.nodes
-    state, limits = turn.state, turn.limits()
-    commands = [
-        give(turn, node, CommandKind.PAUSE, state.steps.step)
-        for node in range(nodes)
-        if standing(state, node, limits).place is Readiness.IN_PLACE
-        and not stopping.was_told(state, node, CommandKind.PAUSE)
-    ]
-    if commands:
-        turn.effects.append(Publish(tuple(commands)))
+    stopping.tell_paused(found.turn, found.nodes)
 
 
 def _is_saved(found: Findings) -> bool:
@@ -297,6 +288,8 @@ def _note_waiting(found: Findings) -> None:
     found.received = received_ranges(spec, state.steps, state.view)
     found.seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
     note_waiting(state, found.received, found.seen)
+    found.held = holding.held(state, spec, found.received)
+    found.received = found.held.ranges
 
 
 def _is_a_node_awaited(found: Findings) -> bool:
@@ -349,12 +342,15 @@ def _plan(found: Findings) -> None:
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
+        hurries=found.held.hurries,
+        settles=found.held.settles,
         now_ms=state.now_ms,
         step_now_ms=step_time(state),
     )
     plan = None if next_step.reason is None else make_plan(state, spec, next_step.reason, received)
     if plan is not state.current.plan:
         state.current = state.current.planned(plan)
+    holding.tell(state, stands=found.held.settles and plan is None)
     if next_step.reason is None and next_step.wake_ms is not None:
         turn.wake_at(next_step.wake_ms)
 

@@ -265,7 +265,7 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.tenure = state.tenure.assigned(event.uuid, event.host, event.process_id)
     state.current, state.trouble = state.current.over(), state.trouble.progressed()
     state.nodes, state.hearing = state.nodes.forgiving({}), state.hearing.without_witnesses()
-    state.asked, state.stop = state.asked.unread(), NO_STOP
+    state.asked, state.holding, state.stop = state.asked.unread(), state.holding.unread(), NO_STOP
     state.shown, state.step_clock = state.shown.displaced(), state.step_clock.unset()
     turn.go(Cause.ASSIGNED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kcontrol.core.coordinator.holding import HeldInput
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import CoordinatorEffect
@@ -35,6 +36,8 @@ class Findings:
         self.waiting: Sequence[str] = ()
         """What nodes are waited for, as clauses."""
         self.received: tuple[InputRange, ...] = ()
+        self.held = HeldInput(())
+        """How a hold narrows that."""
         self.seen: Seen = {}
         """What the next step would read, and what is known of each input."""
 

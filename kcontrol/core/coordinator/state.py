@@ -15,6 +15,7 @@ from kcontrol.core.coordinator.parts.asked import Asked
 from kcontrol.core.coordinator.parts.changing import Changing
 from kcontrol.core.coordinator.parts.checkpoint import Checkpointing
 from kcontrol.core.coordinator.parts.current import CurrentStep
+from kcontrol.core.coordinator.parts.holding import Holding
 from kcontrol.core.coordinator.parts.nodes import Hearing, NodesState
 from kcontrol.core.coordinator.parts.shown import Shown
 from kcontrol.core.coordinator.parts.step_clock import StepClock
@@ -58,6 +59,7 @@ class CoordinatorState:
     hearing: Hearing = field(default_factory=Hearing)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     changing: Changing = field(default_factory=Changing)
+    holding: Holding = field(default_factory=Holding)
     stop: Stop = NO_STOP
     asked: Asked = field(default_factory=Asked)
     shown: Shown = field(default_factory=Shown)

@@ -46,7 +46,7 @@ def _news(status: Status) -> tuple[object, ...]:
     return (
         *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
         *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
-        *(status.clock_difference_ms, _layout_news(status)),
+        *(status.clock_difference_ms, _layout_news(status), status.hold),
     )
 
 
@@ -90,6 +90,7 @@ def _status(turn: Turn) -> Status:
         inputs_offset=state.asked.inputs_offset,
         clock_difference_ms=state.step_clock.difference_ms,
         layout=state.changing.told,
+        hold=state.holding.told,
     )
 
 

@@ -9,7 +9,7 @@ limit. What is not saved is said in the status, and the stop goes on.
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.node_progress import LOST, give, is_overdue, roll_back, standing
+from kcontrol.core.coordinator.node_progress import LOST, Readiness, give, is_overdue, roll_back, standing
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -23,6 +23,19 @@ def acknowledge(state: CoordinatorState) -> None:
     desired = state.view.desired()
     if desired is not None and desired.request_id not in state.asked.acknowledged:
         state.asked = state.asked.acknowledging(desired.request_id)
+
+
+def tell_paused(turn: Turn, nodes: int) -> None:
+    """Every node that is in place, once."""
+    state, limits = turn.state, turn.limits()
+    commands = [
+        give(turn, node, CommandKind.PAUSE, state.steps.step)
+        for node in range(nodes)
+        if standing(state, node, limits).place is Readiness.IN_PLACE
+        and not was_told(state, node, CommandKind.PAUSE)
+    ]
+    if commands:
+        turn.effects.append(Publish(tuple(commands)))
 
 
 def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:

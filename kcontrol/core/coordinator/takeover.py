@@ -27,6 +27,7 @@ def take_over(turn: Turn) -> None:
         state.asked = state.asked.inherited(left.acknowledged, left.answers)
         state.checkpointing = state.checkpointing.inherited(left.checkpoint_failure)
         state.trouble = state.trouble.halted(left.reason if left.phase is PipelinePhase.HALTED else "")
+        state.holding = state.holding.inherited(left.hold)
         if left.layout is not None:
             state.changing = state.changing.telling(left.layout)
         state.stop = state.stop.without(left.reason if left.phase is PipelinePhase.STOPPED else "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kcontrol.core.coordinator.holding import limits_of
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import InputRange, PipelineSpec, Received
 from kcontrol.core.step.gaps import Seen, gaps_of
@@ -56,7 +57,8 @@ def take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
     """
     paused = paused_inputs(spec, state.view)
     plan = state.current.plan
-    if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
+    goes_by = paused, skips_due(spec, state.steps, state.view), limits_of(state)
+    if plan is not None and (plan.paused, plan.skips, plan.limits) != goes_by:
         state.current = state.current.planned(None)
     if paused != state.asked.paused:
         state.arrivals = state.arrivals.without(paused)

@@ -20,6 +20,7 @@ from kcontrol.core.model import (
     Claim,
     Command,
     Desired,
+    Hold,
     InputDesired,
     LayoutReady,
     LayoutRequest,
@@ -91,6 +92,13 @@ class PipelineView:
         """The newest request to pass over offsets of one partition."""
         key = self.skips.get((input_name, partition))
         return None if key is None else self._newest(SkipRequest, key)
+
+    def hold(self) -> tuple[int, Hold] | None:
+        """The newest order of how far steps may read, and its offset."""
+        logged = self.latest.get(keys.hold_key(self.pipeline))
+        return (
+            None if logged is None or not isinstance(logged.record, Hold) else (logged.offset, logged.record)
+        )
 
     def layout_request(self) -> LayoutRequest | None:
         """The newest request to change the layout while the pipeline runs."""

@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     Command,
     ControlRecord,
     Desired,
+    Hold,
     InputDesired,
     InputSchema,
     LayoutReady,
@@ -90,6 +91,11 @@ def input_key(pipeline: str, input_name: str) -> str:
 def skip_key(pipeline: str, input_name: str, partition: int) -> str:
     """Of the newest request to pass over offsets of one partition."""
     return f"{pipeline}/skip/{input_name}/{partition}"
+
+
+def hold_key(pipeline: str) -> str:
+    """Of how far its steps may read, for now."""
+    return f"{pipeline}/hold"
 
 
 def input_schema_key(pipeline: str, schema_id: int, node: int) -> str:
@@ -169,6 +175,7 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",
     InputDesired: lambda r: input_key(r.pipeline, r.input),
     SkipRequest: lambda r: skip_key(r.pipeline, r.input, r.partition),
+    Hold: lambda r: hold_key(r.pipeline),
     LayoutRequest: lambda r: layout_key(r.pipeline),
     LayoutReady: lambda r: ready_key(r.pipeline, r.node),
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),

@@ -54,6 +54,7 @@ from kcontrol.core.model.exchanges import (
     Watermark,
     WatermarkSpec,
 )
+from kcontrol.core.model.holds import Hold, HoldStatus, ReadLimit
 from kcontrol.core.model.layouts import LayoutReady, LayoutRequest, LayoutStatus
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
@@ -87,6 +88,7 @@ from kcontrol.core.model.words import (
     CommandKind,
     DesiredMode,
     FailureKind,
+    HoldPhase,
     LateRowsPolicy,
     LayoutPhase,
     NodePhase,
@@ -124,6 +126,9 @@ __all__ = [
     "ExchangeTaken",
     "FailureKind",
     "Gap",
+    "Hold",
+    "HoldPhase",
+    "HoldStatus",
     "InputDesired",
     "InputRange",
     "InputSchema",
@@ -150,6 +155,7 @@ __all__ = [
     "PartitionNodes",
     "PipelinePhase",
     "PipelineSpec",
+    "ReadLimit",
     "Reason",
     "Received",
     "ReceivedPartition",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.exchanges import EventTimes, ExchangeSlice, ExchangeTaken
+from kcontrol.core.model.holds import Hold, HoldStatus
 from kcontrol.core.model.layouts import LayoutReady, LayoutRequest, LayoutStatus
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
@@ -293,6 +294,8 @@ class Status:
     word: one of them is wrong. Else 0."""
     layout: LayoutStatus | None = None
     """How far the newest request to change the layout is, or what became of it; None: there was none."""
+    hold: HoldStatus | None = None
+    """How far it is with the newest `Hold`; None: there was none."""
 
 
 # --- control records: what a registry of schemas has said -----------------------------------------------------
@@ -344,6 +347,7 @@ ControlRecord = (
     | CheckpointRequest
     | InputDesired
     | SkipRequest
+    | Hold
     | LayoutRequest
     | LayoutReady
     | NodeJoin

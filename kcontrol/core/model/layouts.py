@@ -30,6 +30,8 @@ class LayoutRequest:
     """Of an upgrade, how it goes (`UpgradeWay`); '': the request is of none."""
     left: tuple[int, ...] = ()
     """Of an upgrade: the nodes that are still to be upgraded after this, in order; whoever goes on with it begins there."""
+    whole: int = 0
+    """Of an upgrade: how many nodes there are once it is over; with more or fewer it is between two of its changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,19 @@ class PipelinePhase(StrEnum):
     HALTED = "halted"
 
 
+class HoldPhase(StrEnum):
+    """How far a pipeline is with a `Hold`."""
+
+    NOTED = "noted"
+    """Every later step goes by it."""
+    HELD = "held"
+    """All limits are reached, and no step is made."""
+    RELEASED = "released"
+    """It was taken note of that nothing is held any more."""
+    GIVEN_UP = "given_up"
+    """It was not renewed in time, and means nothing any more."""
+
+
 class LayoutPhase(StrEnum):
     """How far a change of the layout is; after the last three nothing more becomes of the request."""
 
@@ -76,6 +89,10 @@ class UpgradeWay(StrEnum):
     """By one wherever it is: what the node has is copied."""
     IN_PLACE = "in-place"
     """By one on the same host, in the same directory: nothing is copied."""
+    OUT_IN = "out-in"
+    """A node with the new code is added, and one with the old code removed, until none is left."""
+    IN_OUT = "in-out"
+    """The other way round, where there is no host to spare: first one is removed."""
 
 
 class FailureKind(StrEnum):

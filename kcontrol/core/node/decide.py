@@ -139,10 +139,7 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
             "the node again",
         )
     elif state.is_replaced:
-        end(
-            turn,
-            f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
-        )
+        end(turn, state.replaced_reason)
 
 
 def _on_step(turn: NodeTurn, event: StepSeen) -> None:
@@ -284,10 +281,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     _now_openable(state, event.openable)
     drop_parts(turn)
     if state.is_replaced:
-        end(
-            turn,
-            f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
-        )
+        end(turn, state.replaced_reason)
     else:
         end_if_relaid(turn)
 

@@ -129,6 +129,11 @@ class NodeMachine:
         """Whether another process is this node since."""
         return self.view.is_replaced(self.node, self.incarnation, self.placement)
 
+    @property
+    def replaced_reason(self) -> str:
+        """Why a process that is replaced ends, for people."""
+        return f"node {self.node} of pipeline {self.pipeline} runs elsewhere since: this process was replaced"
+
     def begun_at(self, newest: Checkpoint) -> NodeMachine:
         """The same, for a reader of the log of steps that begins at a checkpoint: see
         `StepsView.begun_at`."""

@@ -25,6 +25,8 @@ def due(
     last_now_ms: int,
     watermark_moved: bool,
     skips: bool = False,
+    hurries: bool = False,
+    settles: bool = False,
     now_ms: int,
     step_now_ms: int,
 ) -> Due:
@@ -37,8 +39,12 @@ def due(
     are none, or records beside them.
     last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
     skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them
-    done with. The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step
-    does not shift the ones after it.
+    done with.
+    hurries, settles: the pipeline is held, and what it still waits for to read is there already; or it has read
+    all that it may, and only what was read is still to be finished (step/limits.py).
+
+    The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step does not
+    shift the ones after it.
     """
     if waiting >= max(1, policy.min_records):
         return Due(Reason.RECORDS)
@@ -46,6 +52,10 @@ def due(
         return Due(Reason.WATERMARK)
     if skips:
         return Due(Reason.SKIP)
+    if settles:
+        return Due(None)
+    if hurries:
+        return Due(Reason.DELAY)
     wakes = []
     record_over_ms = arrived_ms + policy.max_delay_ms if waiting > 0 and arrived_ms is not None else None
     for delay_over_ms in (record_over_ms, gaps_over_ms(policy, only_gaps_ms)):

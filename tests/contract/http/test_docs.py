@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from tests.contract.http.conftest import Api, Run
@@ -38,6 +39,11 @@ def test_every_request_on_the_page_is_answered(run: Run) -> None:
     assert len(found) > 20
 
     async def scenario(api: Api) -> None:
+        api.told.spec = replace(
+            api.told.spec,
+            layout=replace(api.told.spec.layout, shuffle_partitions=4),
+            checkpoint=replace(api.told.spec.checkpoint, location="file:///checkpoints"),
+        )
         await api.reaches(9, 2, topic="input")
         await api.told.begin("http://127.0.0.1:8481")
         await api.told.step(7, 1, wrote=(0, 3))

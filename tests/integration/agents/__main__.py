@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kcontrol.apps.agent.serve import AgentOptions, serve
@@ -15,19 +16,29 @@ from kcontrol.core.model import AgentPlacement
 from kcontrol.settings.cluster import ClusterSettings
 
 
-def main(name: str, servers: str, prefix: str, folder: str) -> None:
-    def command(job: ClusterJob, unit: Unit, _placement: AgentPlacement) -> Sequence[str]:
-        told = Path(folder) / "told"
-        script = f'echo "{name} {unit[2]} {job.revision} $$" >> {told}; exec sleep 600'
+@dataclass(frozen=True)
+class Sleepers:
+    """The commands of units."""
+
+    name: str
+    told: Path
+
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
+        script = f'echo "{self.name} {unit[2]} {job.revision} $$" >> {self.told}; exec sleep 600'
         return ("sh", "-c", script)
 
+    def keep(self, packages: Collection[str]) -> None:
+        pass
+
+
+def main(name: str, servers: str, prefix: str, folder: str) -> None:
     def tell(what: str) -> None:
         sys.stdout.write(f"{name} {what}\n")
         sys.stdout.flush()
 
     settings = ClusterSettings(bootstrap_servers=servers, prefix=prefix)
     options = AgentOptions(name, 3, (), Path(folder) / name, 2_000, False, SessionOptions(poll_ms=100))
-    asyncio.run(serve(settings, options, command, tell))
+    asyncio.run(serve(settings, options, Sleepers(name, Path(folder) / "told"), tell))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ class Pipeline:
     def __init__(self, settings: ClusterSettings, group: asyncio.TaskGroup) -> None:
         self.settings, self.group = settings, group
         self.name = f"joins-{uuid4().hex[:6]}"
+        self.engines: list[int] = []
+        """Of which incarnations an engine was made, which takes the node's working directory."""
 
     async def begin(self) -> None:
         await asyncio.to_thread(ensure_topics, self.settings, self.name)
@@ -40,6 +42,7 @@ class Pipeline:
         def engine(
             _spec: PipelineSpec, incarnation: int, _on_failure: Callable[[BaseException], None]
         ) -> RememberingEngine:
+            self.engines.append(incarnation)
             return RememberingEngine(0, incarnation, set(), {})
 
         control = await KafkaControlLog.open(self.settings, self.name)
@@ -70,6 +73,7 @@ def test_who_was_placed_earlier_replaces_nobody(settings: ClusterSettings) -> No
             late = await pipeline.process(19)
             assert late.replaced
             assert not newer.done(), "what was placed later goes on"
+            assert len(pipeline.engines) == 1, "and keeps its working directory"
 
             newest = pipeline.process(21)
             assert (await newer).replaced

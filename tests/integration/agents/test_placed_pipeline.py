@@ -1,4 +1,5 @@
-"""The whole of it: two agents run a pipeline that was placed, and go on with it when the host of its node dies."""
+"""The whole of it: two agents run a pipeline that was placed, and go on with it when the host of its node dies; and one
+that was submitted with its code, and whose input ends, is run once."""
 
 from __future__ import annotations
 
@@ -31,6 +32,29 @@ pipeline = kcontrol.Pipeline(
 def copies(numbers):
     return {{"copies": numbers.select("value")}}
 """
+BOUNDED = """
+import rules
+from pyspark.sql import functions as F
+
+import kcontrol
+
+pipeline = kcontrol.Pipeline(
+    "{name}",
+    inputs=[kcontrol.GeneratorInput("numbers", rows=500)],
+    outputs=[kcontrol.KafkaOutput("copies", topic="{name}-out")],
+)
+
+
+@pipeline.query
+def copies(numbers):
+    # Runs in Spark's workers, which have to find the module, too.
+    shown = F.udf(lambda number: rules.shown(number), "binary")
+    return {{"copies": numbers.select(shown("value").alias("value"))}}
+"""
+RULES = """
+def shown(number):
+    return str(number).encode()
+"""
 STEP_S = 240.0
 AGENTS = ("x", "y")
 
@@ -38,7 +62,7 @@ AGENTS = ("x", "y")
 class PlacedPipeline:
     """A folder with a kcontrol.toml, the pipeline's file, and agents that are started in it."""
 
-    def __init__(self, settings: ClusterSettings, folder: Path) -> None:
+    def __init__(self, settings: ClusterSettings, folder: Path, source: str) -> None:
         self.name = f"placed-{uuid4().hex[:6]}"
         self.folder = folder
         self.settings = settings
@@ -46,12 +70,13 @@ class PlacedPipeline:
             f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{self.name}"\n'
         )
         (folder / "files").mkdir()
-        (folder / "files" / "copies.py").write_text(PIPELINE.format(name=self.name))
+        (folder / "files" / "copies.py").write_text(source.format(name=self.name))
+        (folder / "files" / "rules.py").write_text(RULES)
         for stem in ("in", "out"):
             create_topic(settings, f"{self.name}-{stem}")
 
-    def agent(self, name: str) -> KcontrolProcess:
-        arguments = ("agent", "--name", name, "--files", "files", "--work-dir", name)
+    def agent(self, name: str, *runs: str) -> KcontrolProcess:
+        arguments = ("agent", "--name", name, *(runs or ("--files", "files")), "--work-dir", name)
         return KcontrolProcess(*arguments, log=self.folder / f"{name}.log", cwd=self.folder)
 
     def ask(self, *arguments: str) -> list[dict[str, object]]:
@@ -69,6 +94,11 @@ class PlacedPipeline:
         places = job["places"]
         assert isinstance(places, dict)
         return places.get("nodes/0")
+
+    def state(self) -> object:
+        """Of the job."""
+        [job] = self.ask("cluster", "jobs")
+        return job["state"]
 
     def produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
@@ -100,8 +130,10 @@ class PlacedPipeline:
 
 
 @pytest.fixture
-def placed(settings: ClusterSettings, tmp_path: Path) -> Iterator[PlacedPipeline]:
-    found = PlacedPipeline(settings, tmp_path)
+def placed(
+    settings: ClusterSettings, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[PlacedPipeline]:
+    found = PlacedPipeline(settings, tmp_path, getattr(request, "param", PIPELINE))
     yield found
     # What it all has started works in its folder, or below.
     for process in psutil.process_iter():
@@ -136,3 +168,31 @@ def test_a_placed_pipeline_goes_on_when_its_host_dies(placed: PlacedPipeline) ->
             90,
             placed.logs,
         )
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("placed", [BOUNDED], indirect=True)
+def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: PlacedPipeline) -> None:
+    def has_ended() -> bool:
+        return not any("node" in one.cmdline() for one in placed.processes("x"))
+
+    place = ("place", "files/copies.py", "--package", "--job", placed.name)
+    with placed.agent("x", "--packages"):
+        until(lambda: placed.members() == {"x"}, "it has joined", 90, placed.logs)
+        placed.ask(*place)
+        (placed.folder / "files" / "rules.py").unlink()
+        until(lambda: placed.state() == "completed", "all of it is done", STEP_S, placed.logs)
+        steps = placed.steps()
+        assert steps > 0
+        until(has_ended, "its node has ended", 90, placed.logs)
+        said = (placed.folder / "x.log").read_text()
+        assert said.count("runs ") == 1, said
+
+        (placed.folder / "files" / "rules.py").write_text(RULES)
+        placed.ask(*place)
+        until(
+            lambda: placed.state() == "completed", "and so it is when it is placed again", STEP_S, placed.logs
+        )
+        until(has_ended, "its node has ended", 90, placed.logs)
+        assert placed.steps() == steps

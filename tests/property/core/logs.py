@@ -15,6 +15,7 @@ from kcontrol.core.model import (
     ControlRecord,
     Desired,
     DesiredMode,
+    Hold,
     InputDesired,
     InputSchema,
     Logged,
@@ -90,6 +91,7 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(
         SkipRequest, _PIPELINE, st.sampled_from("xy"), _SMALL, _SMALL, _SMALL, st.just("me"), _SMALL, _UUID
     ),
+    st.builds(Hold, _PIPELINE, st.just("me"), _SMALL, st.just(()), st.booleans(), _SMALL, _UUID),
     st.builds(InputSchema, _PIPELINE, _SMALL, _SMALL, _SMALL, st.just("AVRO"), st.just("{}"), st.just(())),
     st.builds(
         OutputSchema, _PIPELINE, st.sampled_from("xy"), _SMALL, st.just("s"), st.just("AVRO"), st.just("{}")

@@ -230,6 +230,12 @@ def late_report(s: ClusterSchedule) -> bool:
     return True
 
 
+def input_ended(s: ClusterSchedule) -> bool:
+    """No fault, and in no draw of them: for schedules in which much is done."""
+    s.user.end_input(s.any_job())
+    return True
+
+
 def snapshot_lost(s: ClusterSchedule) -> bool:
     """What its author took for stored can't be read, as whoever reads it first finds out."""
     proposed = s.world.truth.proposed

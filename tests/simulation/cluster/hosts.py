@@ -107,6 +107,7 @@ class HostAgent:
             self.speak,
             self.send,
             lambda: self.reconcile(pids),
+            self.look_after,
             self.cut_log if random.random() < 0.2 else self.send,
         ]
         random.shuffle(acts)
@@ -268,3 +269,10 @@ class HostAgent:
         pids[0] += 1
         self.host.processes[pids[0]] = Process(pids[0], unit, place.generation)
         self.world.counts["process started"] += 1
+
+    def look_after(self) -> None:
+        """What the logs of pipelines say of the tasks that are this agent's to look after."""
+        if self.world.log_up and self.host.reaches("control", self.world):
+            for ward in self.machine.wards():
+                if ward in self.world.done:
+                    self.machine.task_done(ward)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster import ring
 from kcontrol.core.cluster.canonical import canonical
-from kcontrol.core.cluster.entries import ClusterEntry, KillJob, Leave, Prepare, SubmitJob
+from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, KillJob, Leave, Prepare, SubmitJob
 from kcontrol.core.cluster.explain import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
 from kcontrol.core.cluster.model import Replica, Scheduler, Unit, bad_key
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
+from kcontrol.core.cluster.wards import Ward
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ NO_NEEDLESS_WAIT = "no job waits that could run without harm to an earlier one"
 ENDED_STAYS = "what was ended stays so until a new request"
 CARRIED_OUT_ONCE = "a request is carried out once"
 KEEPS_ITS_TURN = "a new revision keeps its place in the queue"
+COMPLETED_WHEN_DONE = "a task is completed only when all that its revision was to do is done"
 BOUNDED_JOBS = "finished jobs are bounded"
 # Of processes
 OLDER_PLACEMENT = "a process of an older placement never takes the place of a newer one's"
@@ -211,6 +213,11 @@ def check_requests(world: ClusterWorld, done: Applied) -> None:
         request = (done.entry.job, done.entry.request)
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)
+    if isinstance(done.entry, CompleteTask):
+        revision = done.before.jobs[done.entry.job].revision
+        require(
+            Ward(done.entry.job, revision, done.entry.task) in world.done, COMPLETED_WHEN_DONE, done.entry
+        )
 
 
 def check_log(world: ClusterWorld, done: Applied) -> None:

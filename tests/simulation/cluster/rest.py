@@ -18,7 +18,14 @@ def not_at_rest(s: ClusterSchedule) -> str | None:
     """What is not as it should be yet; None if all is. Starts agents that have ended, as a process manager
     does."""
     agents = [host.agent for host in s.hosts if host.agent is not None and _counts(s, host)]
-    return _not_running(s) or _not_said(s, agents) or _not_joined(s, agents) or _not_placed(s) or _too_many(s)
+    return (
+        _not_running(s)
+        or _not_said(s, agents)
+        or _not_joined(s, agents)
+        or _not_completed(s)
+        or _not_placed(s)
+        or _too_many(s)
+    )
 
 
 def _counts(s: ClusterSchedule, host: Host) -> bool:
@@ -59,6 +66,16 @@ def _not_joined(s: ClusterSchedule, agents: list[HostAgent]) -> str | None:
             if not is_heard(agent.machine.liveness, who, truth.policy):
                 return f"{agent.name} does not hear {watched}"
         require(agent.machine.replica == truth, SAME_AT_REST, agent.name)
+    return None
+
+
+def _not_completed(s: ClusterSchedule) -> str | None:
+    for ward in sorted(s.world.done):
+        job = s.world.truth.jobs.get(ward.job)
+        if job is None or not job.active or job.revision != ward.revision or not s.world.truth.members:
+            continue
+        if ward.task in [task.name for task in job.open_tasks]:
+            return f"{ward} is done, and nobody has said so"
     return None
 
 

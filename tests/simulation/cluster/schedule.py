@@ -53,7 +53,7 @@ class ClusterSchedule:
         self.two_codes = drawn if two_codes is None else two_codes
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
-        self._user = User(self)
+        self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         for _ in range(self.random.randint(1, 7)):
@@ -128,7 +128,7 @@ class ClusterSchedule:
         if self._rare.random() < 0.02 and snapshot_lost(self):
             self.done[snapshot_lost.__name__] += 1
         if self.random.random() < 0.08:
-            self._user.wishes()
+            self.user.wishes()
 
     def _let_run(self, host: Host, faults: bool) -> None:
         awake = host.agent_frozen_until_ms <= self.world.now_ms

@@ -6,8 +6,8 @@ it is found within some dozen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +17,13 @@ from kcontrol.core.cluster import agent, duties, jobs, joining, ring
 from kcontrol.core.cluster import replica as replica_module
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Leave, Prepare, RaiseLevel
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    ConfirmSnapshot,
+    Leave,
+    Prepare,
+    RaiseLevel,
+)
 from kcontrol.core.cluster.model import ClusterJob, Replica
 from kcontrol.core.cluster.schedule.placing import Missing, Placing
 from kcontrol.core.cluster.work import RunningUnit, Work
@@ -25,27 +31,13 @@ from kcontrol.core.log import control_view
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
-from tests.simulation.cluster.faults import Fault
 from tests.simulation.cluster.hosts import HostAgent
+from tests.simulation.cluster.rule import ClusterRule
+from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
 
 SCHEDULES = 150
-
-
-@dataclass(frozen=True)
-class ClusterRule:
-    """A rule by what switches it off, the invariants of which one then breaks, the faults that lead there,
-    and where to begin."""
-
-    broken: Callable[[], Patches]
-    invariants: tuple[str, ...]
-    likely: tuple[Fault, ...] = ()
-    begin: int = 0
-    two_codes: bool = False
-
-    def __str__(self) -> str:
-        return self.broken.__name__.strip("_")
 
 
 # --- who is dead ------------------------------------------------------------------------------------------
@@ -314,15 +306,15 @@ AWAY = (faults.brokers_away, faults.host_frozen)
 RULES = [
     ClusterRule(_a_clock_judges, (inv.DEAD_WITHOUT_A_CAUSE,), AWAY),
     ClusterRule(
-        _who_is_out_of_touch_judges, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=15
+        _who_is_out_of_touch_judges, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=46
     ),
     ClusterRule(
-        _a_backlog_is_a_touch, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=15
+        _a_backlog_is_a_touch, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=46
     ),
     ClusterRule(
         _who_can_not_do_its_work_beats_on, (inv.COMES_TO_REST,), (faults.host_half_cut_off,), begin=2
     ),
-    ClusterRule(_an_append_is_never_given_up, (inv.COMES_TO_REST,), begin=59),
+    ClusterRule(_an_append_is_never_given_up, (inv.COMES_TO_REST,), begin=78),
     ClusterRule(
         _what_is_due_is_queued, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=31
     ),
@@ -331,7 +323,7 @@ RULES = [
         _a_leave_ends_any_incarnation,
         (inv.NAMED_INCARNATION,),
         (faults.late_report, faults.agent_restarted_at_once),
-        begin=4,
+        begin=29,
     ),
     ClusterRule(
         _only_targets_of_prepared_joins_are_taken,
@@ -360,7 +352,7 @@ RULES = [
         _who_can_not_read_writes,
         (inv.NOT_IN_VAIN, inv.QUIET),
         (faults.host_half_cut_off, faults.host_can_not_run_a_job),
-        begin=10,
+        begin=27,
     ),
     ClusterRule(_old_wishes_count, (inv.CARRIED_OUT_ONCE, inv.ENDED_STAYS), (faults.entry_arrives_twice,)),
     ClusterRule(_what_is_well_placed_moves, (inv.WELL_PLACED_STAYS,)),
@@ -370,19 +362,20 @@ RULES = [
     ),
     ClusterRule(_a_new_revision_is_left_to_old_processes, (inv.NEW_PROCESSES,), begin=1),
     ClusterRule(
-        _what_an_overtaken_entry_put_here_stays, (inv.COMES_TO_REST,), (faults.agent_frozen,), begin=8
+        _what_an_overtaken_entry_put_here_stays, (inv.COMES_TO_REST,), (faults.agent_frozen,), begin=15
     ),
-    ClusterRule(_nodes_go_by_the_newest_join_alone, (inv.OLDER_PLACEMENT,), (faults.agent_frozen,), begin=8),
+    ClusterRule(_nodes_go_by_the_newest_join_alone, (inv.OLDER_PLACEMENT,), (faults.agent_frozen,), begin=34),
     ClusterRule(
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
+    *RULES_OF_COMPLETION,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
-    ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,)),
+    ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(
         _unknown_levels_are_applied,
         (inv.KNOWN_LEVEL,),
         (faults.agent_started, faults.host_added),
-        begin=13,
+        begin=45,
         two_codes=True,
     ),
     ClusterRule(_levels_are_raised_without_asking, (inv.LEVEL_SUPPORTED,), (), two_codes=True),

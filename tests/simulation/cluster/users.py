@@ -1,13 +1,14 @@
-"""What users ask of a cluster: jobs submitted, killed, completed, hosts drained, another scheduler, another
-level, an old wish again."""
+"""What users ask of a cluster: jobs submitted, killed, hosts drained, another scheduler, another level, an old wish
+again; and inputs that end."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kcontrol.core.cluster.entries import CompleteTask, Configure, Drain, KillJob, RaiseLevel, SubmitJob
+from kcontrol.core.cluster.entries import Configure, Drain, KillJob, RaiseLevel, SubmitJob
 from kcontrol.core.cluster.model import Scheduler, TaskSpec
+from kcontrol.core.cluster.wards import Ward
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.schedule import ClusterSchedule
@@ -34,7 +35,7 @@ class User:
         elif drawn < 0.67:
             s.say(KillJob(name, request, as_of))
         elif drawn < 0.75:
-            self._complete(name)
+            self.end_input(name)
         elif drawn < 0.83:
             s.say(Drain(s.any_host().name, s.random.random() < 0.4))
         elif drawn < 0.88:
@@ -66,10 +67,18 @@ class User:
             *(random.choice(schedulers), random.choice((0, 20, 30, 40, 70))),
         )
 
-    def _complete(self, name: str) -> None:
-        job = self._schedule.world.truth.jobs.get(name)
-        if job is not None and job.open_tasks:
-            self._schedule.say(CompleteTask(name, job.revision, job.open_tasks[0].name))
+    def end_input(self, name: str) -> None:
+        """All that a task was to do is done, if a process of this revision has ever run."""
+        world = self._schedule.world
+        job = world.truth.jobs.get(name)
+        if job is None or not job.open_tasks:
+            return
+        task = job.open_tasks[0].name
+        newest = max(
+            (one.generation for unit, one in world.rightful.items() if unit[:2] == (name, task)), default=-1
+        )
+        if newest >= job.revision:
+            world.done.add(Ward(name, job.revision, task))
 
     def _again(self) -> None:
         before = [one for one in self._schedule.history if isinstance(one, SubmitJob | KillJob)]

@@ -17,6 +17,7 @@ from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, Mark, Unit
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.wards import Ward
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Logged, NodeJoin
 from tests.simulation.cluster.invariants import OLDER_PLACEMENT, ONLY_CONFIRMED_CUT, Applied, check_entry
@@ -51,6 +52,8 @@ class ClusterWorld:
         self.rightful: dict[Unit, NodeLife] = {}
         self.views: dict[Unit, PipelineView] = {}
         """What a reader of the control topic knows of the processes of each unit."""
+        self.done: set[Ward] = set()
+        """Tasks whose input has ended, with all of it in committed steps."""
         self.truth = EMPTY
         self.marks: dict[int, str] = {}
         self.log_up = self.beats_up = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.apps.facts import is_caught_up, still_to_come
 from kcontrol.apps.show import step_line
 from kcontrol.cli.input_facts import input_line
 from kcontrol.core.log.steps_view import StepsView
@@ -25,6 +24,7 @@ from kcontrol.core.model import (
     SkipRequest,
     Status,
 )
+from kcontrol.views.endings import is_caught_up, still_to_come
 from kcontrol.views.input_facts import WaitingInput, waiting_inputs
 from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import SPEC, boundary

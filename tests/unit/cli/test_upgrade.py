@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.apps.new_processes import Starter
+from kcontrol.apps.live_layout import withdrawal
+from kcontrol.apps.new_processes import Starter, check_hosts, host_of
 from kcontrol.cli.main import run_command
+from kcontrol.core.model import LayoutPhase, LayoutRequest, UpgradeWay
 from kcontrol.errors import ConfigurationError, KcontrolError
+from kcontrol.views.upgrades import nodes_left, turns
 from tests.support.processes import until
 
 _WHERE = ("--bootstrap-servers", "127.0.0.1:1")
@@ -17,7 +20,7 @@ _WHERE = ("--bootstrap-servers", "127.0.0.1:1")
 
 def test_it_has_to_be_told_which_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["upgrade", "flights", *_WHERE]) == ConfigurationError.exit_code
-    assert "say --way: in-place or replace" in capsys.readouterr().err
+    assert "say --way: replace, in-place, out-in, in-out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("command", "why"), [("'", "is no command line"), (" ", "needs a command")])
@@ -30,17 +33,35 @@ def test_a_command_that_is_none_is_refused_before_anything_is_asked_for(
 
 
 def test_the_number_goes_into_the_command_and_what_it_waits_for_behind_it(tmp_path: Path) -> None:
-    arguments = Starter("ssh host-{node} 'kcontrol node' a.py", tmp_path).arguments(3)
+    arguments = Starter("ssh host-{node} 'kcontrol node' a.py", tmp_path).arguments(3, "--instead", "")
     assert arguments == ["ssh", "host-3", "kcontrol node", "a.py", "--node", "3", "--instead"]
+    arguments = Starter("ssh {host} kcontrol node a.py", tmp_path).arguments(3, "--new", "b")
+    assert arguments == ["ssh", "b", "kcontrol", "node", "a.py", "--node", "3", "--new"]
+
+
+def test_a_process_goes_to_the_next_host_that_is_left_or_to_the_node_whose_place_it_takes(
+    tmp_path: Path,
+) -> None:
+    way, hosts = UpgradeWay.OUT_IN, ("spare", "first")
+    all_turns = list(turns(way, (0, 1), 2, 2))
+    assert [host_of(turn, way, hosts, "its own") for turn in all_turns] == [
+        *("spare", "its own", "first", "its own")
+    ]
+    starter = Starter("ssh {host} kcontrol node a.py", tmp_path)
+    check_hosts(starter, way, all_turns, hosts)
+    check_hosts(starter, way, all_turns[2:], ("first",))
+    check_hosts(Starter("kcontrol node a.py", tmp_path), way, all_turns, ())
+    with pytest.raises(ConfigurationError, match="2 processes are to be started on another host each"):
+        check_hosts(starter, way, all_turns, ("spare",))
 
 
 def test_a_process_that_fails_is_told_with_its_last_words_and_one_that_ends_well_is_not(
     tmp_path: Path,
 ) -> None:
     failing = Starter(f"{sys.executable} -c 'raise SystemExit(\"kcontrol: no such file\")'", tmp_path).start(
-        1
+        1, "--instead", ""
     )
-    well = Starter(f"{sys.executable} -c pass", tmp_path).start(2)
+    well = Starter(f"{sys.executable} -c pass", tmp_path).start(2, "--instead", "")
     until(lambda: failing.ended, "it ends")
     with pytest.raises(KcontrolError, match="exit code 1: no such file"):
         failing.check()
@@ -50,4 +71,13 @@ def test_a_process_that_fails_is_told_with_its_last_words_and_one_that_ends_well
 
 def test_what_can_not_be_started_is_a_wrong_option(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="can't be started"):
-        Starter("no-such-program-anywhere", tmp_path).start(0)
+        Starter("no-such-program-anywhere", tmp_path).start(0, "--instead", "")
+
+
+def test_an_upgrade_whose_change_was_withdrawn_goes_on_with_that_node() -> None:
+    """Nobody came to be it, say. Unless the number has a new process already, because that of before has died."""
+    asked = LayoutRequest("p", "l1", 1, 3, 60_000, (1,), way="replace", left=(2,), whole=3)
+    way, given_up = UpgradeWay.REPLACE, LayoutPhase.GIVEN_UP
+    assert nodes_left(withdrawal(asked), given_up, way, (0, 1, 2)) == (1, 2)
+    assert nodes_left(withdrawal(asked, is_done=True), given_up, way, (0, 1, 2)) == (2,)
+    assert withdrawal(asked).nodes == 0

@@ -1,8 +1,10 @@
-"""Where an upgrade goes on that was interrupted."""
+"""What an upgrade does next, and where it goes on that was interrupted."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+import secrets
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -20,7 +22,7 @@ from kcontrol.core.model import (
     UpgradeWay,
 )
 from kcontrol.core.model import LayoutStatus as Told
-from kcontrol.views.upgrades import fate_of, nodes_left
+from kcontrol.views.upgrades import UpgradePart, UpgradeTurn, fate_of, first_turn, nodes_left, turn_of, turns
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import given
 
@@ -62,3 +64,95 @@ def test_what_became_of_it_is_read_in_the_log_of_steps_before_the_status() -> No
         steps = fold(steps, LoggedStep(offset, record))
     assert fate_of(view, steps, ASKED) is LayoutPhase.DONE
     assert fate_of(PipelineView.empty("p"), steps, replace(ASKED, request_id="l2")) is LayoutPhase.GIVEN_UP
+
+
+def _words(way: UpgradeWay, nodes: int, *todo: int) -> str:
+    made = turns(way, todo or tuple(range(nodes)), nodes, nodes)
+    return ", ".join(f"{turn.part.name} {turn.node}" for turn in made)
+
+
+def test_out_in_adds_and_removes_until_none_is_left_and_in_out_has_one_less_meanwhile() -> None:
+    assert _words(UpgradeWay.OUT_IN, 2) == "ADD 2, REMOVE 0, ADD 2, REMOVE 1"
+    assert _words(UpgradeWay.OUT_IN, 1) == "ADD 1, REMOVE 0"
+    # The number of the one that is removed goes to a process in the place of the last one, which so is a new one, too.
+    assert _words(UpgradeWay.IN_OUT, 2) == "REMOVE 0, ADD 1"
+    assert _words(UpgradeWay.IN_OUT, 3) == "REMOVE 0, ADD 2, REMOVE 1, ADD 2"
+    assert _words(UpgradeWay.IN_OUT, 3, 2) == "REMOVE 2, ADD 2"
+    assert _words(UpgradeWay.REPLACE, 2) == "REPLACE 0, REPLACE 1"
+
+
+@pytest.mark.parametrize("way", [UpgradeWay.OUT_IN, UpgradeWay.IN_OUT])
+def test_an_upgrade_that_has_a_node_too_many_or_one_missing_ends_with_as_many_as_before(
+    way: UpgradeWay,
+) -> None:
+    """Nothing is left to be upgraded: the old process of a node that was to be removed has died, and its number was taken; or
+    nobody came for the one that was to be added."""
+    asked = LayoutRequest("p", "l1", 1, 0, 0, way=way.value, whole=3)
+    turn = first_turn(way, (), asked, LayoutPhase.GIVEN_UP, 4)
+    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.REMOVE, 3, None, 3)
+    turn = first_turn(way, (), asked, LayoutPhase.GIVEN_UP, 2)
+    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.ADD, 2, 2, 3)
+
+
+@dataclass
+class _Log:
+    """What a pipeline's logs have of an upgrade, and which numbers have new processes."""
+
+    nodes: int
+    newest: LayoutRequest | None = None
+    fate: LayoutPhase | None = LayoutPhase.DONE
+    new: set[int] = field(default_factory=set)
+    most: int = 0
+    least: int = 99
+
+    def ask(self, turn: UpgradeTurn, way: UpgradeWay) -> None:
+        replaced = (turn.node,) if turn.part is UpgradePart.REPLACE or turn.renumbers else ()
+        self.newest = LayoutRequest(
+            *("p", "l", 1, turn.nodes_after, 0, replaced), way=way.value, left=turn.left, whole=turn.whole
+        )
+        self.fate = None
+
+    def make(self) -> None:
+        """The coordinator does what was asked for."""
+        assert self.newest is not None
+        turn = turn_of(self.newest, self.nodes)
+        self.nodes, self.fate = turn.nodes_after, LayoutPhase.DONE
+        self.new -= {self.nodes}
+        if turn.comes is not None:
+            self.new |= {turn.comes}
+        self.most, self.least = max(self.most, self.nodes), min(self.least, self.nodes)
+
+    def give_up(self) -> None:
+        """What `withdrawal` writes."""
+        assert self.newest is not None
+        self.newest, self.fate = replace(self.newest, nodes=0), LayoutPhase.GIVEN_UP
+
+
+@pytest.mark.parametrize("way", list(UpgradeWay))
+def test_wherever_the_command_is_killed_it_ends_with_new_processes_alone_and_as_many_as_before(
+    way: UpgradeWay,
+) -> None:
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")  # noqa: T201 - shown by pytest when a test fails
+    choose = random.Random(seed)
+    for _ in range(300):
+        whole = choose.randint(2, 4)
+        log = _Log(whole)
+        for _ in range(100):
+            turn = first_turn(way, (), log.newest, log.fate, log.nodes)
+            if log.fate is None:
+                assert log.newest is not None
+                assert turn_of(log.newest, log.nodes) == turn
+            else:
+                log.ask(turn, way)
+            # Killed before and after the change is made, given up, or never killed at all.
+            if choose.random() < 0.6:
+                log.make()
+            elif choose.random() < 0.5:
+                log.give_up()
+            assert log.newest is not None
+            if log.fate is LayoutPhase.DONE and log.nodes == whole and not log.newest.left:
+                break
+        assert (log.nodes, log.new) == (whole, set(range(whole)))
+        assert log.most <= whole + (way is UpgradeWay.OUT_IN)
+        assert log.least >= whole - (way is UpgradeWay.IN_OUT)

@@ -14,14 +14,16 @@ export const ACTIONS = {
   resume: { path: "resume", label: "Resume" },
   checkpoint: { path: "checkpoints", label: "Checkpoint" },
   stop: { path: "stop", label: "Stop" },
+  layout: { path: "layout", label: "Layout" },
+  withdraw: { path: "layout/withdraw", label: "Withdraw" },
 };
 
-/** Asks for it. What becomes of it is shown under the buttons; it does not throw. */
-export async function request(name, action) {
+/** Asks for it. What becomes of it is shown under the buttons; it does not throw. body: what the operation wants to be told. */
+export async function request(name, action, body = null) {
   const made = { key: (asked += 1), name, action, label: ACTIONS[action].label, askedMs: Date.now(), state: "sending" };
   change({ requests: [made, ...state.requests].slice(0, KEPT) });
   try {
-    const accepted = await post(`v1/pipelines/${encodeURIComponent(name)}/${ACTIONS[action].path}`);
+    const accepted = await post(`v1/pipelines/${encodeURIComponent(name)}/${ACTIONS[action].path}`, body);
     settle(made, { state: "pending", id: accepted.request_id, offset: accepted.control_offset });
   } catch (failure) {
     settle(made, { state: "refused", failure });
@@ -38,6 +40,7 @@ export async function followRequests() {
     try {
       const found = await get(`v1/pipelines/${encodeURIComponent(each.name)}/requests/${each.id}`);
       if (found.state !== "pending") settle(each, { state: found.state, step: found.step, error: found.error });
+      else if (found.waits_for !== (each.waitsFor ?? "")) settle(each, { waitsFor: found.waits_for });
     } catch (failure) {
       if (!(failure instanceof Failure) || failure.status !== 404) throw failure;
       settle(each, { state: "unknown", failure });
@@ -56,8 +59,10 @@ export function wordsOf(made) {
     case "sending":
       return "being sent";
     case "pending":
+      if (made.waitsFor) return `under way: ${made.waitsFor}`;
       return `recorded at control offset ${made.offset}; no coordinator has acted on it yet`;
     case "done":
+      if (made.action === "layout") return `done after step ${made.step}`;
       return made.step ? `done: step ${made.step} is saved` : "done";
     case "failed":
       return `failed: ${made.error}`;

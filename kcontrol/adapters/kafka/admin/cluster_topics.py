@@ -35,6 +35,15 @@ def ensure_cluster_topics(settings: ClusterSettings) -> None:
     check_own_topic(state, "The cluster beats topic", 1, replication)
 
 
+def ensure_packages_topic(settings: ClusterSettings) -> None:
+    """The topic with the code of jobs, for whoever writes or runs some. Blocking; raises what `ensure_cluster_topics`
+    raises."""
+    admin, topic = TopicAdmin(settings), settings.names().cluster_packages_topic()
+    what, compacted = "The cluster packages topic", {"cleanup.policy": COMPACTED}
+    state, replication = find_or_make(admin, settings, topic, what, 1, _NEEDS, compacted)
+    check_own_topic(state, what, 1, replication)
+
+
 def _wrong(state: TopicState) -> Sequence[str]:
     """Each entry is needed by whoever reads later, and their order is the cluster."""
     wrong = []

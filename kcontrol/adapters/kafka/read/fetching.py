@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kcontrol.adapters.kafka.client.background import RawClient
 from kcontrol.adapters.kafka.read.fetch_ahead import FetchAhead
 from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId
+from kcontrol.adapters.kafka.read.kept_chunks import kept_chunks
 from kcontrol.errors import RetriableError
 from kcontrol.wire.batches import Fetched
 
@@ -27,16 +28,17 @@ class ReadLimits:
 
 
 def fetches(
-    client: RawClient, wanted: RangeId, ahead: FetchAhead, limits: ReadLimits
+    client: RawClient, wanted: RangeId, ahead: FetchAhead, limits: ReadLimits, first: Chunk | None = None
 ) -> Generator[tuple[Chunk, Fetched], None, None]:
     """What a range's fetches bring, in order, until its end is reached: each reads on where the one before
-    ended. ahead: has the first chunk, perhaps; is told when it may go on.
+    ended. ahead: has the first chunk, perhaps; is told when it may go on. first: that chunk, where it was kept; then
+    `ahead` knows nothing of this range.
 
     Raises as `RangeFetcher.fetch` does, and DamagedRecordError.
     """
     position, size = wanted.from_, client.fetch_size(wanted.topic)
     max_bytes = size.for_offsets(wanted.to - position, limits.fetch_max_bytes)
-    chunk = ahead.take(wanted)
+    chunk = ahead.take(wanted) if first is None else first
     pending: Future[Chunk] | None = None
 
     def start() -> Future[Chunk]:
@@ -57,6 +59,7 @@ def fetches(
             pending = start() if position < wanted.to else None
             if pending is None:
                 ahead.start()
+                kept_chunks(client).keep(wanted, chunk, position)
             yield chunk, fetched
             if pending is None:
                 return

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.read.fetch_ahead import FetchAhead
-from kcontrol.adapters.kafka.read.fetch_range import RangeId, parse_topic_id
+from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeId, parse_topic_id
 from kcontrol.adapters.kafka.read.fetching import ReadLimits, fetches
+from kcontrol.adapters.kafka.read.kept_chunks import kept_chunks
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE, default_codec
 from kcontrol.wire.digest import Digest, DigestKind
@@ -86,22 +87,24 @@ class RangeReader:
     def _each(
         self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool
     ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
-        ahead = FetchAhead(
-            self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes
-        )
+        read = [each for each in ranges if each.from_ < each.to]
+        kept = {each: chunk for each in read if (chunk := kept_chunks(self._client).take(each)) is not None}
+        coming = [each for each in read if each not in kept]
+        ahead = FetchAhead(self._client, coming, self._limits.fetch_max_bytes)
         try:
             for index, wanted in enumerate(ranges):
                 if wanted.from_ < wanted.to:
-                    for rows, digest in self._batches(wanted, ahead, kind, headers=headers):
+                    found = self._batches(wanted, ahead, kept.pop(wanted, None), kind, headers=headers)
+                    for rows, digest in found:
                         yield index, rows, digest
         finally:
             ahead.close()
 
     def _batches(
-        self, wanted: RangeId, ahead: FetchAhead, kind: DigestKind, *, headers: bool
+        self, wanted: RangeId, ahead: FetchAhead, first: Chunk | None, kind: DigestKind, *, headers: bool
     ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
         codec, schema = default_codec(), range_schema(headers=headers)
-        with closing(fetches(self._client, wanted, ahead, self._limits)) as found:
+        with closing(fetches(self._client, wanted, ahead, self._limits, first)) as found:
             for chunk, fetched in found:
                 runs = fetched.decode(
                     codec,

@@ -23,6 +23,7 @@ from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ahead_property
 from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
 from kcontrol.adapters.spark.engine.releases import Releases
+from kcontrol.adapters.spark.engine.small_steps import SmallSteps
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import Ways
@@ -63,8 +64,8 @@ class StepPlans(Protocol):
 
 class OnceQuery:
     """Runs the steps of one query from `start` to `stop`. peer: the name under which it waits at the gate.
-    ahead_s: how long the job of the next step waits for it; 0: it is not begun ahead. on_end: is given what
-    ended it, unless that was `stop`."""
+    ahead_s: how long the job of the next step waits for it; 0: it is not begun ahead. small: how its jobs
+    compute. on_end: is given what ended it, unless that was `stop`."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class OnceQuery:
         gate: StepGate,
         peer: Peer,
         ahead_s: float,
+        small: SmallSteps,
         on_end: Callable[[StepFailedError], None],
     ) -> None:
         self._spark, self._bound, self._plans = spark, bound, plans
@@ -84,6 +86,7 @@ class OnceQuery:
         self._shape: Shape | None = None
         """Of the last step, where it followed closely on the one before: that of the next one is begun ahead
         with it."""
+        self._small = small
         self._ended_s = 0.0
         """When the job of the last step had ended, by the monotonic clock."""
         self._numbers = itertools.count(1)
@@ -159,6 +162,7 @@ class OnceQuery:
             attempt.planned(self._bound.name)
             job, ways = self._writer.job(attempt)
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
+            self._small.next_is_like(attempt)
             shape = self._plans.run_step(attempt, ways)
             self._plans.ran(step)
         except Exception as error:
@@ -193,6 +197,7 @@ class OnceQuery:
         except Exception as error:
             raise self._failed(attempt, error) from error
         self._deliver(attempt)
+        self._small.next_is_like(attempt)
         return True
 
     def _fitting(self, attempt: AttemptLedger) -> tuple[WriteJob, Shape | None]:

@@ -19,6 +19,7 @@ from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.ahead import ahead_wait_s
 from kcontrol.adapters.spark.engine.once import OnceQuery, StepPlans
 from kcontrol.adapters.spark.engine.once_plans import OncePlans
+from kcontrol.adapters.spark.engine.small_steps import SmallSteps, interpreted_records
 from kcontrol.adapters.spark.engine.state_plans import STATE_PARTITIONS, StatePlans
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
@@ -64,6 +65,7 @@ class RunningQueries:
         self._once: dict[str, OnceQuery] = {}
         # Tasks that wait for their step would keep those of another query from running.
         self._ahead_s = ahead_wait_s(spark) if len(bound.queries) == 1 else 0.0
+        self._interpreted = interpreted_records(spark)
         self._while_running = ExitStack()
         """What of the session is otherwise from `start` to `stop`."""
         self.clock = QueryClock(spark)
@@ -155,7 +157,9 @@ class RunningQueries:
         # Connections have the numbers from 0 on.
         peer = Peer(session, -1 - number)
         ended = partial(self._on_end, session)
-        query = OnceQuery(self._spark, bound, plans, self._context, self._gate, peer, self._ahead_s, ended)
+        small = SmallSteps(self._spark, self._interpreted)
+        where = self._spark, bound, plans, self._context, self._gate, peer
+        query = OnceQuery(*where, self._ahead_s, small, ended)
         self._once[bound.name] = query
         query.start(step)
 

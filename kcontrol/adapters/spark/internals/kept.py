@@ -95,6 +95,8 @@ class StateSession:
         self.mapper = jvm_class(spark, _MAPPER)()
         self.mapper.registerModule(jvm_class(spark, _SCALA)())
         self._strings = view.java.lang.Class.forName("[[Ljava.lang.String;")
+        self.option = view.scala.Option
+        """Kept, because each part of such a name is looked for among the classes of all jars, each time."""
 
     def told(self) -> dict[str, Any]:
         """What Spark writes down of a batch's settings."""
@@ -226,7 +228,7 @@ class KeptPlan:
             for shuffle in self._shuffles:
                 shuffle.renew()
         self._fresh = False
-        option = jvm(self._session.spark).scala.Option
+        option = self._session.option
         held = {operator: option.apply(self._session.array(stores)) for operator, stores in ids.items()}
         for store in self._stores:
             store.version_field.setLong(store.rdd, version)

@@ -64,10 +64,12 @@ class JvmLife:
         self._over.set()
 
     def _ask(self) -> None:
+        system = None
         while not self._over.wait(ASK_EVERY_S):
             self._asked_s = time.monotonic()
             try:
-                self._gateway.jvm.java.lang.System.nanoTime()
+                system = system or self._gateway.jvm.java.lang.System
+                system.nanoTime()
             except SPARK_ERRORS:
                 return
             self._asked_s = None

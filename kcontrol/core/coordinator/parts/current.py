@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kcontrol.core.model import InputRange, Layout, PipelineSpec, Reason, SkippedRange, StepWork, Token
+from kcontrol.core.model import (
+    InputRange,
+    Layout,
+    PipelineSpec,
+    ReadLimit,
+    Reason,
+    SkippedRange,
+    StepWork,
+    Token,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,8 @@ class Plan:
     """Inputs that it reads nothing of because they are paused."""
     skips: tuple[SkippedRange, ...] = ()
     """What it passes over."""
+    limits: tuple[ReadLimit, ...] | None = None
+    """How far it may read; None: as far as there is input."""
 
 
 @dataclass(frozen=True, slots=True)

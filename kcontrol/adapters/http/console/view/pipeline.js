@@ -8,6 +8,7 @@ import { badge } from "./badge.js";
 import { checkpoints } from "./checkpoints.js";
 import { failures } from "./failures.js";
 import { inputs } from "./inputs.js";
+import { layout } from "./layout.js";
 import { nodes } from "./nodes.js";
 import { question } from "./question.js";
 import { remarks } from "./remarks.js";
@@ -35,6 +36,7 @@ export function pipeline() {
     summary(state.pipeline),
     steps(status),
     h("div", { class: "pair", key: "pair" }, inputs(state.pipeline), nodes(status)),
+    layout(status),
     checkpoints(state.pipeline),
     schemas(status),
     question(status),

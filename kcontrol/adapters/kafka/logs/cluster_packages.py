@@ -1,0 +1,76 @@
+"""Packages of code on Kafka, in a compacted topic of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.errors import DamagedRecordError, NotFoundError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.packages import CodePackage, PackageParts, records_of
+
+FORGET_AFTER_MS = 24 * 3_600_000
+
+
+class KafkaPackages:
+    """All methods raise RetriableError when Kafka is away, AccessError and TopicError."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._topic = settings.names().cluster_packages_topic()
+        self._rpc = KafkaRpc(settings)
+        self._appender = Appender(settings, self._topic, 0)
+
+    async def save(self, package: CodePackage) -> None:
+        """Unless it is there, and as it should be. Raises ConfigurationError for one that is too large."""
+        with suppress(NotFoundError, DamagedRecordError):
+            if await self.read(package.name) == package:
+                return
+        for record in records_of(package):
+            await self._appender.append([record])
+
+    async def read(self, name: str) -> CodePackage:
+        """Raises NotFoundError: it is not there. DamagedRecordError: what is there is another one, or may not be
+        unpacked."""
+        parts = await self._read(name)
+        if not parts.is_whole:
+            raise NotFoundError(f"package {name} is not in topic {self._topic!r}: submit it again")
+        return parts.package()
+
+    async def forget(self, besides: Collection[str], older_ms: int = FORGET_AFTER_MS) -> list[str]:
+        """Delete packages that are not among these and were written so long before the newest record: whoever has just
+        written one is about to say which job runs it. Their names."""
+        newest_ms, last_ms, keys = 0, dict[str, int](), dict[bytes, str]()
+        for record in await self._all():
+            newest_ms = max(newest_ms, record.timestamp_ms)
+            name = (record.key or b"").decode(errors="replace").partition("/")[0]
+            last_ms[name] = max(record.timestamp_ms, last_ms.get(name, 0))
+            if record.key and record.value is not None:
+                keys[record.key] = name
+            elif record.key:
+                keys.pop(record.key, None)
+        gone = {name for name, at in last_ms.items() if name not in besides and newest_ms - at >= older_ms}
+        gone &= set(keys.values())
+        for key, name in keys.items():
+            if name in gone:
+                await self._appender.append([(key, None)])
+        return sorted(gone)
+
+    async def _read(self, name: str) -> PackageParts:
+        parts = PackageParts(name)
+        for record in await self._all():
+            parts.see(record.key, record.value)
+        return parts
+
+    async def _all(self) -> list[RawRecord]:
+        reader = PartitionReader(self._rpc, self._topic, 0, READ_UNCOMMITTED)
+        reader.position = await reader.begin()
+        return await reader.read_to_end()
+
+    async def close(self) -> None:
+        await self._appender.close()
+        await self._rpc.close()

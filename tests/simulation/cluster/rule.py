@@ -1,0 +1,24 @@
+"""A rule of the cluster that can be switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.breaking import Patches
+from tests.simulation.cluster.faults import Fault
+
+
+@dataclass(frozen=True)
+class ClusterRule:
+    """A rule by what switches it off, the invariants of which one then breaks, the faults that lead there,
+    and where to begin."""
+
+    broken: Callable[[], Patches]
+    invariants: tuple[str, ...]
+    likely: tuple[Fault, ...] = ()
+    begin: int = 0
+    two_codes: bool = False
+
+    def __str__(self) -> str:
+        return self.broken.__name__.strip("_")
