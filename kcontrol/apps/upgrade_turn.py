@@ -170,7 +170,6 @@ async def _made(
         raise
     if status.phase is not LayoutPhase.DONE:
         raise NotNowError(f"pipeline {request.pipeline!r}: {status.text}")
-    await logs.read()
     ready = None if starting.comes is None else logs.view.layout_ready(starting.comes)
     return status.step, ready if ready is not None and ready.request_id == request.request_id else None
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from kcontrol.core.regions.events import (
+    PERSON,
     AlarmWentOff,
     BlockingCheckpointDone,
     CheckpointDone,
@@ -20,6 +21,8 @@ from kcontrol.core.regions.events import (
     RegionEvent,
     ResetAsked,
     ResetDone,
+    ResumeAsked,
+    RolledBack,
     TookOver,
 )
 from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState, Trigger
@@ -39,6 +42,8 @@ class WhyIgnored(StrEnum):
     OLD_ALARM = "an older alarm"
     NO_TRIGGER = "may not ask for a drain"
     SPENT = "attempts are spent"
+    HELD = "held until somebody lets it go on"
+    UNREACHABLE = "no cut that can be gone back to"
 
 
 REMARKS: dict[RegionState, str] = {
@@ -91,6 +96,10 @@ def _after(region: Region, event: RegionEvent) -> Region:
             return _on_drain_asked(region, event)
         case ResetAsked():
             return _on_reset_asked(region, event)
+        case ResumeAsked():
+            return _on_resume_asked(region)
+        case RolledBack():
+            return _on_rolled_back(region, event)
         case AlarmWentOff():
             return _on_alarm(region, event)
         case TookOver():
@@ -150,22 +159,30 @@ def _fall_ill(region: Region, event: HealthSeen | MemberJoined, cause: RegionCau
     region = replace(region, is_healthy=False)
     if region.state not in ACTIVE:
         return region
-    return _set_alarm(replace(_go(region, event, cause), completions={}), None)
+    return _set_alarm(replace(_go(region, event, cause), completions={}, holds_next=False), None)
 
 
 # --- a drain ------------------------------------------------------------------------------------------------
 
 
 def _on_drain_asked(region: Region, event: DrainAsked) -> Region:
-    _must_be_member(region, event.member)
-    settings = region.settings
-    if settings.trigger is not Trigger.OPERATOR_DRIVEN or event.member not in settings.triggers:
-        raise _IgnoredError(WhyIgnored.NO_TRIGGER)
+    if event.member != PERSON:
+        _must_be_trigger(region, event.member)
+    if region.is_held:
+        raise _IgnoredError(WhyIgnored.HELD)
     if region.state is RegionState.STARTED:
         return _note_must_reset(region)
     if region.state is not RegionState.PROCESSING or event.seq_id != region.current_seq_id:
         raise _IgnoredError(WhyIgnored.LATE)
+    region = replace(region, holds_next=event.hold)
     return _set_alarm(_go(region, event, RegionCause.DRAIN_ASKED), Alarm.DRAIN_TIMEOUT)
+
+
+def _must_be_trigger(region: Region, member: str) -> None:
+    _must_be_member(region, member)
+    settings = region.settings
+    if settings.trigger is not Trigger.OPERATOR_DRIVEN or member not in settings.triggers:
+        raise _IgnoredError(WhyIgnored.NO_TRIGGER)
 
 
 def _note_must_reset(region: Region) -> Region:
@@ -219,6 +236,8 @@ def _finish_drain(region: Region, event: CheckpointDone | BlockingCheckpointDone
         current_seq_id=max(region.current_seq_id, number + 1),
         reset_attempt=0,
         max_reset_attempts=region.settings.max_reset_attempts,
+        is_held=region.holds_next,
+        holds_next=False,
     )
     return _await_drain(replace(region, pending_seq_id=region.current_seq_id))
 
@@ -229,8 +248,16 @@ def _retired(region: Region) -> int:
 
 
 def _await_drain(region: Region) -> Region:
-    periodic = region.settings.trigger is Trigger.PERIODIC
+    periodic = region.settings.trigger is Trigger.PERIODIC and not region.is_held
     return _set_alarm(region, Alarm.DRAIN_PERIOD if periodic else None)
+
+
+def _on_resume_asked(region: Region) -> Region:
+    if not region.is_held and not region.holds_next:
+        raise _IgnoredError(WhyIgnored.AS_BEFORE)
+    held = region.is_held and region.state is RegionState.PROCESSING
+    region = replace(region, is_held=False, holds_next=False)
+    return _await_drain(region) if held else region
 
 
 # --- a reset ------------------------------------------------------------------------------------------------
@@ -257,7 +284,7 @@ def _on_reset_asked(region: Region, event: ResetAsked) -> Region:
 
 
 def _try_reset(region: Region, event: HealthSeen | AlarmWentOff | ResetAsked, cause: RegionCause) -> Region:
-    region = _set_alarm(replace(region, completions={}), None)
+    region = _set_alarm(replace(region, completions={}, holds_next=False), None)
     if _is_spent(region):
         return _go(region, event, RegionCause.SPENT)
     region = replace(_go(region, event, cause), reset_attempt=region.reset_attempt + 1)
@@ -313,13 +340,37 @@ def _is_set(region: Region, event: AlarmWentOff) -> bool:
 
 
 def _on_took_over(region: Region, event: TookOver) -> Region:
+    return _begun_anew(_go(region, event, RegionCause.TOOK_OVER))
+
+
+def _on_rolled_back(region: Region, event: RolledBack) -> Region:
+    """Numbers of cuts go on, so that what is void is never taken for another cut. Everybody is brought into line before
+    the next drain, as after any other change of who is at work."""
+    if not _can_go_back(region, event.seq_id):
+        raise _IgnoredError(WhyIgnored.UNREACHABLE)
+    region = _go(region, event, RegionCause.ROLLED_BACK)
+    return replace(
+        _begun_anew(region),
+        last_completed_seq_id=event.seq_id,
+        to_retire_seq_id=min(region.to_retire_seq_id, event.seq_id - 1),
+        current_seq_id=_number_after(region),
+    )
+
+
+def _can_go_back(region: Region, seq_id: int) -> bool:
+    """Whether the cut was completed, and is held by all, is known to whoever took them back."""
+    return 0 < seq_id <= region.last_completed_seq_id
+
+
+def _begun_anew(region: Region) -> Region:
     """The numbers stay; what was under way is not gone on with, and what is seen of members is seen anew."""
     region = replace(
-        _go(region, event, RegionCause.TOOK_OVER),
+        region,
         is_healthy=False,
         is_healthy_first_time=False,
         must_reset=_must_reset_after_takeover(),
         completions={},
+        holds_next=False,
     )
     return _set_alarm(region, None)
 

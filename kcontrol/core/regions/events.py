@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PERSON = ""
+"""In place of a member: a person asks, who always may."""
+
 
 @dataclass(frozen=True, slots=True)
 class HealthSeen:
@@ -50,10 +53,12 @@ class ResetDone:
 
 @dataclass(frozen=True, slots=True)
 class DrainAsked:
-    """A member that may wants a drain of this number."""
+    """A member that may, or a person, wants a drain of this number. hold: all stay where it has brought them, until they are
+    let go on."""
 
     member: str
     seq_id: int
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,18 @@ class ResetAsked:
     """Somebody wants everybody to be brought into line. force: with as many attempts more as a region has."""
 
     force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAsked:
+    """Whoever is held at a cut may go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """While nobody was at work, all members were taken back to this cut; what they have done since is void."""
+
+    seq_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,8 @@ RegionEvent = (
     | ResetDone
     | DrainAsked
     | ResetAsked
+    | ResumeAsked
+    | RolledBack
     | AlarmWentOff
     | TookOver
 )

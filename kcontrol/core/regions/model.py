@@ -58,6 +58,8 @@ class Word(StrEnum):
     RESUME_SUBMISSION = "resumeSubmission"
     TRIGGER_RESET = "triggerReset"
     RESET_FAILED = "resetFailed"
+    HOLD = "hold"
+    """Stay at the cut that was made: of this house, the original has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,10 @@ class Region:
     to_retire_seq_id: int = 0
     timer: int = 0
     alarm: Alarm | None = None
+    holds_next: bool = False
+    """The drain under way was asked for with a hold."""
+    is_held: bool = False
+    """All stay at the last completed cut, over resets and other coordinators, until somebody lets them go on."""
 
     @staticmethod
     def started(settings: RegionSettings) -> Region:
@@ -171,7 +177,10 @@ def told(region: Region, member: str, life: int) -> Told | None:
         case RegionState.DRAINING:
             return Told(Word.TRIGGER_DRAIN, number, old, done)
         case RegionState.PENDING:
-            return Told(Word.RESUME_SUBMISSION, region.pending_seq_id, old, done, saving=True)
+            word = Word.HOLD if region.holds_next else Word.RESUME_SUBMISSION
+            return Told(word, region.pending_seq_id, old, done, saving=True)
+        case RegionState.PROCESSING if region.is_held:
+            return Told(Word.HOLD, done, old, done)
         case RegionState.PROCESSING:
             return Told(Word.RESUME_SUBMISSION, number, old, done)
         case RegionState.RESETTING:

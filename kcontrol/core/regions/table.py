@@ -30,6 +30,7 @@ from kcontrol.core.regions.events import (
     MemberJoined,
     ResetAsked,
     ResetDone,
+    RolledBack,
     TookOver,
 )
 from kcontrol.core.regions.model import RegionState
@@ -54,6 +55,7 @@ class RegionCause(StrEnum):
     RESET_FORCED = "reset forced"
     FORCED_ILL = "reset forced, not healthy"
     SPENT = "attempts spent"
+    ROLLED_BACK = "rolled back"
     TOOK_OVER = "another coordinator"
 
 
@@ -85,6 +87,7 @@ REGION_ROWS: tuple[Row[RegionState, RegionCause], ...] = (
     ((_S.STARTED, _S.UNHEALTHY, *ACTIVE), _TRIES, _C.SPENT, _S.SPENT),
     # --- somebody else is in charge
     (tuple(RegionState), TookOver, _C.TOOK_OVER, _S.STARTED),
+    (tuple(RegionState), RolledBack, _C.ROLLED_BACK, _S.STARTED),
 )
 
 REGION_TABLE = next_states(REGION_ROWS)

@@ -28,11 +28,11 @@ print(*sorted(optimising), "/", *sorted(others))
 @pytest.mark.parametrize(
     ("settings", "defaults", "collector", "optimising"),
     [
-        ("{}", "", "PS MarkSweep", "19"),
-        ('{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy", "19"),
+        ("{}", "", "PS MarkSweep", "10"),
+        ('{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy", "10"),
         (
-            '{"spark.kcontrol.compilerNiceness": "0"}',
-            "spark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user",
+            "{}",
+            "spark.kcontrol.compilerNiceness 0\nspark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user",
             "G1 Young Generation",
             "0",
         ),

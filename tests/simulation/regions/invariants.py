@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.regions.events import AlarmWentOff, RegionEvent, ResetAsked, TookOver
+from kcontrol.core.regions.events import (
+    AlarmWentOff,
+    RegionEvent,
+    ResetAsked,
+    ResumeAsked,
+    RolledBack,
+    TookOver,
+)
 from kcontrol.core.regions.model import Region, RegionState
 from tests.simulation.invariants import require
 
@@ -27,10 +34,19 @@ RESET_AFTER_TAKEOVER = "a takeover passes through a reset before the next drain"
 COMES_BACK = "with every hint lost it comes back, and completes another cut"
 
 
+STAYS = "who is held stays so until somebody lets it go on"
+REACHABLE = "a region goes back to a cut that it has completed, and to no other"
+
+
 def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
     """After each event."""
     after = now.region
-    require(after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
+    back = isinstance(event, RolledBack) and not ignored
+    require(back or after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
+    if isinstance(event, RolledBack) and not ignored:
+        require(event.seq_id in now.completed, REACHABLE, (event, before))
+    if before.is_held:
+        require(after.is_held or isinstance(event, ResumeAsked), STAYS, (event, after))
     require(after.current_seq_id > after.last_completed_seq_id, ONCE, after)
     require(after.current_seq_id >= before.current_seq_id, ONCE, after)
     require(after.reset_attempt <= after.max_reset_attempts, BOUNDED, after)
@@ -49,13 +65,13 @@ def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored
         require(after == before, OLD_ALARMS, event)
     if before.state is RegionState.SPENT and after.state is not RegionState.SPENT:
         forced = isinstance(event, ResetAsked) and event.force
-        require(forced or isinstance(event, TookOver), ONLY_BY_FORCE, event)
+        require(forced or isinstance(event, TookOver | RolledBack), ONLY_BY_FORCE, event)
     _check_states(now, before, event)
 
 
 def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:
     after = now.region
-    if isinstance(event, TookOver):
+    if isinstance(event, TookOver) or (isinstance(event, RolledBack) and after != before):
         now.owes_reset = True
     if after.state is RegionState.RESETTING:
         now.owes_reset = False
@@ -69,11 +85,13 @@ def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> No
     if after.state is RegionState.PROCESSING and before.state is RegionState.RESETTING:
         for member in now.members:
             if member.up and member.life == after.lives[member.name]:
+                require(member.held or not after.is_held, STAYS, (member, after))
                 require(member.at == after.last_completed_seq_id, ONE_CUT, (member, after))
 
 
 def _check_cut(now: RegionSchedule, number: int) -> None:
     now.counts["cuts"] += 1
+    now.completed.add(number)
     for member in now.members:
         require(number in member.saved, AFTER_SAVES, (number, member))
     came = max(now.came_to[number].values())

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, ResetDone
-from kcontrol.core.regions.model import Region, Told, Word, told
+from kcontrol.core.regions.model import Region, RegionState, Told, Word, told
 from tests.simulation.invariants import require
-from tests.simulation.regions.invariants import RESET_FIRST, RETIRED
+from tests.simulation.regions.invariants import RESET_FIRST, RETIRED, STAYS
 
 if TYPE_CHECKING:
     from tests.simulation.regions.schedule import RegionSchedule
@@ -31,6 +31,8 @@ class Member:
     saved: set[int] = field(default_factory=lambda: {0})
     held: bool = True
     began_clean: bool = True
+    was_told: bool = False
+    """Any of its lives has ever been told anything: one that the region never knew has done nothing."""
     version: int = -1
     saving: int = 0
     parting: int = 0
@@ -42,7 +44,7 @@ class Member:
     def begin(self) -> None:
         """What it has saved is left, and nothing else."""
         self.up, self.life = True, self.life + 1
-        self.at, self.held, self.began_clean = LOST, True, False
+        self.at, self.held, self.began_clean = LOST, True, not self.was_told
         self.version, self.saving, self.parting = -1, 0, 0
 
     def look(self, now: RegionSchedule, version: int, region: Region) -> None:
@@ -53,18 +55,29 @@ class Member:
         said = told(region, self.name, self.life)
         if said is None:
             return
+        self.was_told = True
         self._retire(said)
         match said.word:
             case Word.TRIGGER_DRAIN:
                 self._drain(now, said.seq_id)
             case Word.TRIGGER_RESET:
                 self._reset(now, said)
+            case Word.HOLD:
+                self._tell_saved(now, said)
             case Word.RESUME_SUBMISSION:
                 self._go_on(now)
-                if said.saving and said.seq_id == self.saving and self.saving in self.saved:
-                    now.send(CheckpointDone(self.name, self.life, self.saving))
+                self._tell_saved(now, said)
             case Word.RESET_FAILED:
                 self.held = True
+
+    def _tell_saved(self, now: RegionSchedule, said: Told) -> None:
+        if said.saving and said.seq_id == self.saving and self.saving in self.saved:
+            now.send(CheckpointDone(self.name, self.life, self.saving))
+
+    def go_back(self, number: int) -> None:
+        """While it is down: what it has saved since is void."""
+        self.die()
+        self.saved = {cut for cut in self.saved if cut <= number}
 
     def _retire(self, said: Told) -> None:
         for old in {cut for cut in self.saved if 0 < cut <= said.to_retire}:
@@ -93,6 +106,9 @@ class Member:
 
     def _go_on(self, now: RegionSchedule) -> None:
         require(self.began_clean, RESET_FIRST, self)
+        latest = now.region
+        if self.version == len(now.states) - 1 and latest.state is RegionState.PROCESSING:
+            require(not latest.is_held, STAYS, (self, latest))
         self.held = False
         if self.parting:
             now.left.setdefault(self.parting, {}).setdefault(self.name, now.tick)

@@ -12,6 +12,7 @@ from random import Random
 
 from kcontrol.core.regions.decide import decide_region
 from kcontrol.core.regions.events import (
+    PERSON,
     AlarmWentOff,
     BlockingCheckpointDone,
     CheckpointDone,
@@ -21,6 +22,8 @@ from kcontrol.core.regions.events import (
     RegionEvent,
     ResetAsked,
     ResetDone,
+    ResumeAsked,
+    RolledBack,
     TookOver,
 )
 from kcontrol.core.regions.model import Alarm, Region, RegionSettings, RegionState, Trigger
@@ -44,6 +47,7 @@ class RegionSchedule:
     tick: int = 0
     owes_reset: bool = False
     drains: set[int] = field(default_factory=set)
+    completed: set[int] = field(default_factory=set)
     came_to: dict[int, dict[str, int]] = field(default_factory=dict)
     left: dict[int, dict[str, int]] = field(default_factory=dict)
 
@@ -143,9 +147,10 @@ class RegionSchedule:
             self._go_off()
         elif chance < 0.94:
             number = self.region.current_seq_id
-            self.see(
-                DrainAsked(random.choice(("m0", "m0", "m1", "nobody")), number + random.choice((0, 0, -1, 1)))
-            )
+            who = random.choice(("m0", "m0", "m1", "nobody", PERSON))
+            self.see(DrainAsked(who, number + random.choice((0, 0, -1, 1)), hold=random.random() < 0.2))
+        elif self.region.is_held and chance < 0.955:
+            self.see(ResumeAsked())
         elif self.region.state is RegionState.SPENT and chance < 0.96:
             self._ask_reset()
         else:
@@ -178,6 +183,7 @@ class RegionSchedule:
                 self._begin,
                 self.take_over,
                 self._ask_reset,
+                self._roll_back,
                 self._lie,
                 self._strangers,
                 self._wake_up,
@@ -197,6 +203,23 @@ class RegionSchedule:
     def _ask_reset(self) -> None:
         spent = self.region.state is RegionState.SPENT
         self.see(ResetAsked(force=self.random.random() < (0.9 if spent else 0.2)))
+
+    def _roll_back(self) -> None:
+        """To a cut that all still have; or somebody says so of one that there never was."""
+        region, random = self.region, self.random
+        if random.random() < 0.1:
+            self.see(RolledBack(random.choice((0, region.last_completed_seq_id + 1))))
+            return
+        held = set.intersection(*(member.saved for member in self.members)) & self.completed
+        numbers = sorted(number for number in held if number <= region.last_completed_seq_id)
+        if not numbers:
+            return
+        number = random.choice(numbers)
+        for member in self.members:
+            member.go_back(number)
+        self.completed = {cut for cut in self.completed if cut <= number}
+        self.counts["rolled back"] += 1
+        self.see(RolledBack(number))
 
     def _lie(self) -> None:
         """What nobody who is a member now has said of the number that counts now."""
@@ -249,6 +272,8 @@ class RegionSchedule:
                 self.see(self.net.pop(0))
             if self.region.last_completed_seq_id > had and self.region.state is RegionState.PROCESSING:
                 return
+            if self.region.is_held:
+                self.see(ResumeAsked())
             if self.region.state is RegionState.PROCESSING:
                 periodic = self.region.alarm is Alarm.DRAIN_PERIOD
                 number = self.region.current_seq_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -56,6 +56,10 @@ def _told_to_any_life(region: Region, member: str, life: int) -> Any:
     return right_told(region, member, region.lives.get(member, life))
 
 
+def _told_to_go_on(region: Region, member: str, life: int) -> Any:
+    return right_told(replace(region, is_held=False, holds_next=False), member, life)
+
+
 def _some_limits(graph: Any, drain: Any, name: str) -> dict[Any, int]:
     """Those of the first writer alone."""
     found = _right_limits(graph, drain, name)
@@ -102,6 +106,12 @@ RULES = [
         (decide, "_number_after", lambda region: region.current_seq_id),
         (inv.ONCE,),
     ),
+    RegionRule(
+        "a region goes back to nothing that it has not come to",
+        (decide, "_can_go_back", lambda region, number: True),
+        (inv.REACHABLE,),
+    ),
+    RegionRule("who is held is not told to go on", (members, "told", _told_to_go_on), (inv.STAYS,)),
     RegionRule("attempts are bounded", (decide, "_is_spent", lambda region: False), (inv.BOUNDED,)),
     RegionRule(
         "a takeover is followed by a reset",

@@ -51,6 +51,11 @@ def test_every_arrow_of_the_table_is_gone() -> None:
     pytest.fail(f"never went {arrows - set(gone)}")
 
 
+def test_who_was_never_known_has_nothing_to_be_reset() -> None:
+    """A member died before the region had heard of it: its second life is the first that it knows."""
+    RegionSchedule(77_001_364).run()
+
+
 @pytest.mark.heavy
 @pytest.mark.timeout(3_600)
 def test_invariants_hold_in_many_schedules() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kcontrol.adapters.spark.session.compilers import (
@@ -17,6 +19,14 @@ from kcontrol.errors import SparkSettingError
 def test_a_niceness_that_there_is_not_is_refused_by_name(text: str) -> None:
     with pytest.raises(SparkSettingError, match=r"spark\.kcontrol\.compilerNiceness is .*from 0 to 19"):
         compiler_niceness({NICENESS_SETTING: text})
+
+
+@pytest.mark.parametrize("line", ["{} 3", "{}=3", "  {} = 3 "])
+def test_what_is_not_among_the_settings_may_be_in_sparks_own_file(tmp_path: Path, line: str) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"# mine\n{line.format(NICENESS_SETTING)}\nspark.x 1\n")
+    environment = {"SPARK_CONF_DIR": str(tmp_path)}
+    assert compiler_niceness({}, environment) == 3
+    assert compiler_niceness({NICENESS_SETTING: "4"}, environment) == 4
 
 
 def test_nothing_is_asked_of_java_where_compilers_keep_their_weight() -> None:

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kcontrol.adapters.spark.session.collector import spark_defaults
 from kcontrol.errors import SparkSettingError
 
 NICENESS_SETTING = "spark.kcontrol.compilerNiceness"
 """By how much it gives way, as nice(1) counts; 0: not at all."""
-NICENESS = 19
+NICENESS = 10
+"""A tenth of what an ordinary thread weighs: enough for a program that computes all the time to be compiled within seconds."""
+_MOST = 19
 OPTION = "-XX:-UseDynamicNumberOfCompilerThreads"
 """All compiling threads are there once the JVM has started, so that all are found."""
 _OPTIMISING = "C2 CompilerThre"
@@ -28,12 +32,15 @@ _OPTIMISING = "C2 CompilerThre"
 _log = logging.getLogger(__name__)
 
 
-def compiler_niceness(settings: Mapping[str, str]) -> int:
-    """What Spark's settings say of NICENESS_SETTING. Raises SparkSettingError."""
-    text = settings.get(NICENESS_SETTING, str(NICENESS))
-    if not text.isascii() or not text.isdigit() or int(text) > NICENESS:
+def compiler_niceness(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> int:
+    """What Spark's settings, or else its spark-defaults.conf, say of NICENESS_SETTING. environment: as in
+    `collector_option`. Raises SparkSettingError."""
+    defaults = spark_defaults(os.environ if environment is None else environment)
+    written = re.search(rf"^\s*{re.escape(NICENESS_SETTING)}\s*[\s=:]\s*(\S*)", defaults, re.MULTILINE)
+    text = settings.get(NICENESS_SETTING, str(NICENESS) if written is None else written[1])
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST:
         raise SparkSettingError(
-            f"Spark setting {NICENESS_SETTING} is {text!r}: it must be a number from 0 to {NICENESS}"
+            f"Spark setting {NICENESS_SETTING} is {text!r}: it must be a number from 0 to {_MOST}"
         )
     return int(text)
 

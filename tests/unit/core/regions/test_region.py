@@ -7,6 +7,7 @@ import pytest
 from kcontrol.core.regions import Region, RegionSettings, decide_region, refused_settings, told
 from kcontrol.core.regions.decide import WhyIgnored
 from kcontrol.core.regions.events import (
+    PERSON,
     AlarmWentOff,
     BlockingCheckpointDone,
     CheckpointDone,
@@ -16,6 +17,8 @@ from kcontrol.core.regions.events import (
     RegionEvent,
     ResetAsked,
     ResetDone,
+    ResumeAsked,
+    RolledBack,
     TookOver,
 )
 from kcontrol.core.regions.model import Alarm, RegionState, Told, Trigger, Word
@@ -164,3 +167,64 @@ def test_an_operator_drives_the_drains() -> None:
 def test_settings_that_can_not_be_used(settings: RegionSettings, word: str) -> None:
     assert word in refused_settings(settings)
     assert refused_settings(SETTINGS) == ""
+
+
+# --- held, and rolled back ----------------------------------------------------------------------------------
+
+
+def held() -> Region:
+    region = after(processing(), DrainAsked(PERSON, 1, hold=True))
+    return after(region, CheckpointDone("a", 1, 1), CheckpointDone("b", 1, 1))
+
+
+def test_a_person_may_ask_for_a_drain_after_which_all_stay() -> None:
+    region = held()
+    assert (region.state, region.is_held, region.alarm) == (RegionState.PROCESSING, True, None)
+    assert told(region, "a", 1) == Told(Word.HOLD, 1, 0, 1)
+    assert decide_region(region, DrainAsked(PERSON, 2)).ignored is WhyIgnored.HELD
+    region = after(region, ResumeAsked())
+    assert (region.is_held, region.alarm) == (False, Alarm.DRAIN_PERIOD)
+    assert told(region, "a", 1) == Told(Word.RESUME_SUBMISSION, 2, 0, 1)
+    assert decide_region(region, ResumeAsked()).ignored is WhyIgnored.AS_BEFORE
+
+
+def test_nobody_goes_on_while_others_still_save_what_is_held() -> None:
+    region = after(processing(), DrainAsked(PERSON, 1, hold=True), BlockingCheckpointDone("a", 1, 1))
+    region = after(region, CheckpointDone("b", 1, 1))
+    assert told(region, "b", 1) == Told(Word.HOLD, 1, 0, 0, saving=True)
+    assert after(region, CheckpointDone("a", 1, 1)).is_held
+
+
+def test_who_is_held_stays_so_over_a_reset() -> None:
+    region = after(held(), MemberJoined("a", 2), HealthSeen(True))
+    assert region.state is RegionState.RESETTING
+    region = after(region, ResetDone("a", 2, 1, 0), ResetDone("b", 1, 1, 0))
+    assert (region.state, region.is_held, region.alarm) == (RegionState.PROCESSING, True, None)
+    assert told(region, "a", 2) == Told(Word.HOLD, 1, 0, 1)
+
+
+def test_the_wish_to_hold_a_drain_ends_with_it() -> None:
+    region = after(processing(), DrainAsked(PERSON, 1, hold=True), HealthSeen(False), HealthSeen(True))
+    region = after(region, ResetDone("a", 1, 0, 0), ResetDone("b", 1, 0, 0))
+    assert (region.is_held, region.holds_next, region.alarm) == (False, False, Alarm.DRAIN_PERIOD)
+
+
+def test_after_a_rollback_all_are_brought_into_line_and_numbers_go_on() -> None:
+    region = draining()
+    for number in (1, 2):
+        region = after(region, CheckpointDone("a", 1, number), CheckpointDone("b", 1, number))
+        region = after(region, AlarmWentOff(region.timer))
+    region = after(region, RolledBack(1))
+    assert (region.state, region.last_completed_seq_id, region.to_retire_seq_id) == (
+        RegionState.STARTED,
+        1,
+        0,
+    )
+    assert region.current_seq_id == 4
+    region = after(region, MemberJoined("a", 2), MemberJoined("b", 2), HealthSeen(True))
+    assert told(region, "a", 2) == Told(Word.TRIGGER_RESET, 1, 0, 1, reset_attempt=0)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2])
+def test_nobody_goes_back_to_what_never_was(number: int) -> None:
+    assert decide_region(held(), RolledBack(number)).ignored is WhyIgnored.UNREACHABLE
