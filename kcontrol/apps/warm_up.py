@@ -89,18 +89,7 @@ async def open_once(
         return
     whole = sum(part.size_bytes for part in checkpoint.parts) <= MAX_BYTES
     begin = checkpoint.step if whole else 0
-    division = [
-        InputRange(each.input, each.topic, each.topic_id, each.partition, each.from_, each.to)
-        for each in last.inputs
-    ]
-    step = replace(
-        last,
-        step=begin + 1,
-        fingerprint=spec.fingerprint,
-        nodes=spec.nodes,
-        layout=layout_of(spec, division),
-        exchanges=(),
-    )
+    step = step_by(spec, last, begin + 1)
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
         engine = scratch_engine(spark, bound, host, place, spec)
@@ -111,6 +100,23 @@ async def open_once(
         finally:
             await engine.close()
             engine.shut_down()
+
+
+def step_by(spec: PipelineSpec, last: StepBoundary, step: int) -> StepBoundary:
+    """The input of the last step as a step of another layout, which nobody has made yet."""
+    division = [
+        InputRange(each.input, each.topic, each.topic_id, each.partition, each.from_, each.to)
+        for each in last.inputs
+    ]
+    return replace(
+        last,
+        step=step,
+        fingerprint=spec.fingerprint,
+        nodes=spec.nodes,
+        layout=layout_of(spec, division),
+        exchanges=(),
+        environments=(),
+    )
 
 
 @contextmanager

@@ -81,6 +81,12 @@ class Upgraded(Changed):
             process.process.kill()  # It alone, and not what it has started.
             process.wait(PATIENCE_S)
 
+    def check_started(self) -> None:
+        """Those that the command has started were warm before they were nodes."""
+        logs = [path.read_text() for path in self.directory.glob("home/kcontrol/logs/*/upgrade/node-*.log")]
+        assert logs
+        assert all("is not warm" not in text for text in logs), "\n".join(logs)
+
     def end_started(self) -> None:
         """They are on their own."""
         found = [each for each in psutil.process_iter(["cmdline"]) if self._is_started(each)]
@@ -118,6 +124,7 @@ def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
         # All shards are of equal right: a node's is its n-th part of the state, and of that nothing or all is copied.
         assert moved == ([0, 0] if way == "in-place" else [each["state_bytes"] for each in said["nodes"]])
         _until_left_out(old)
+        upgraded.check_started()
     upgraded.pipeline.nodes = 2
     _finished(upgraded)
     pipeline.check()
@@ -152,6 +159,7 @@ def test_nodes_are_added_and_removed_until_all_are_of_the_new_version_by_a_comma
         assert {each["kcontrol"] for each in said["nodes"]} == {NUMBER}
         _until_left_out(old)
         assert _versions(upgraded) == [NUMBER, NUMBER]
+        upgraded.check_started()
     upgraded.pipeline.nodes = 2
     _finished(upgraded)
     assert {step["nodes"] for step in pipeline.check()} == {2, meanwhile}
