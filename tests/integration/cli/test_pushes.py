@@ -51,7 +51,7 @@ class Story:
     def running(self) -> Iterator[KcontrolProcess]:
         log = self.directory / "run.log"
         with KcontrolProcess("run", str(FILE), log=log, env=self.env, cwd=self.directory) as process:
-            process.says("joins", PATIENCE_S)
+            process.says("running at step", PATIENCE_S)
             yield process
 
     def server(self, port: int) -> KcontrolProcess:
