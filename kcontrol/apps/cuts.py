@@ -40,12 +40,12 @@ async def find_cut(
     Raises NotFoundError: there is no such pipeline, or it has committed nothing. ConfigurationError: they can't be at one
     moment.
     """
-    specs = await _specs(cluster, pipelines)
+    specs = await specs_of(cluster, pipelines)
     graph = graph_of(specs.values())
     refused = refused_graph(graph)
     if refused:
         raise ConfigurationError(refused)
-    order = _readers_first(graph)
+    order = readers_first(graph)
     ended = await asyncio.to_thread(_ends, cluster, specs)
     places: dict[str, tuple[StepPlace, ...]] = {}
     made: dict[str, Sequence[StepBoundary]] = {}
@@ -61,7 +61,8 @@ async def find_cut(
     )
 
 
-async def _specs(cluster: ClusterSettings, pipelines: Sequence[str]) -> Mapping[str, PipelineSpec]:
+async def specs_of(cluster: ClusterSettings, pipelines: Sequence[str]) -> Mapping[str, PipelineSpec]:
+    """Of pipelines by name. Raises NotFoundError: there is no such one."""
     every = await all_specs(cluster)
     for name in pipelines:
         if name not in every:
@@ -69,7 +70,8 @@ async def _specs(cluster: ClusterSettings, pipelines: Sequence[str]) -> Mapping[
     return {name: every[name] for name in pipelines}
 
 
-def _readers_first(graph: RegionGraph) -> list[str]:
+def readers_first(graph: RegionGraph) -> list[str]:
+    """Its pipelines, each before those whose topics it reads."""
     order: list[str] = []
     while len(order) < len(graph.reads):
         order += sorted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -12,14 +13,18 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.generated.facts import AnyRecordLook
 from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
+from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.plane import Check, Plane
+from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.metrics.agents import ClusterMetrics
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
+from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
@@ -48,6 +53,7 @@ async def serve_interface(
     agents = agents or KnownAgents()
     ClusterMetrics(registry, agents.seen)
     limits = listener.options.limits
+    pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
     plane = Plane(
         settings,
         projections,
@@ -59,6 +65,8 @@ async def serve_interface(
         look=AnyRecordLook(KafkaRecordLook(settings)),
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
+        streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
+        pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
         agents=agents.seen,
     )
     following = asyncio.create_task(projections.run())
@@ -76,6 +84,8 @@ async def serve_interface(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if pushes is not None:
+            await pushes.close()
 
 
 async def serve_metrics(

@@ -189,12 +189,13 @@ class StepConsumer:
                 self._pending = self._client.start(
                     until_deadline(self._next_chunk, "following the steps topic", _log)
                 )
+            pending, self._pending = self._pending, None
             try:
-                chunk = self._pending.result(self._timeout)
+                chunk = pending.result(self._timeout)
             except TimeoutError:
                 # What is under way goes on, and is waited for again by the next call.
+                self._pending = pending
                 raise StopIteration from None
-            self._pending = None
             boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
             passed = 0 if self._returned or self._next is None else self._next
             self._ready = self._wanted([boundary for boundary in boundaries if boundary.step >= passed])
@@ -247,7 +248,8 @@ class StepConsumer:
         self._resets, holds, self._holds = resets_in(there), self._holds, 0
         reset = void_by(self._resets, holds)
         if reset is not None:
-            self._next = reset + 1
+            # It was told: the next call goes on from here.
+            self._next, self._begun = reset + 1, True
             raise _voided(next(one for one in there if one.step == reset))
 
 

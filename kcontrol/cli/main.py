@@ -71,6 +71,7 @@ COMMANDS = {
     "pause-input": "kcontrol.cli.inputs",
     "resume-input": "kcontrol.cli.inputs",
     "skip": "kcontrol.cli.inputs",
+    "insert": "kcontrol.cli.insert",
     "checkpoint": "kcontrol.cli.checkpoint",
     "layout": "kcontrol.cli.layout",
     "upgrade": "kcontrol.cli.upgrade",

@@ -46,6 +46,29 @@ _DEFAULTS = HttpLimits()
     help="Seconds after which a request ends with 504.",
 )
 @click.option(
+    "--max-streams",
+    type=click.IntRange(0, 1_000),
+    default=_DEFAULTS.max_streams,
+    show_default=True,
+    help="Outputs that are streamed at a time, by GET .../outputs/O/stream. With more than 0, whoever may ask this server can "
+    "read what pipelines write.",
+)
+@click.option(
+    "--max-push-bytes",
+    type=click.IntRange(0, 256 << 20),
+    default=_DEFAULTS.max_push_bytes,
+    show_default=True,
+    help="Bytes in the body of POST .../ingress/INPUT, by which rows are pushed. With more than 0, such as 8388608, whoever "
+    "may ask this server can write into pipelines' inputs.",
+)
+@click.option(
+    "--max-queued-rows",
+    type=click.IntRange(1, 1_000_000_000),
+    default=_DEFAULTS.max_queued_rows,
+    show_default=True,
+    help="Rows of an input that may wait for a step; beyond that, rows that are pushed get 429.",
+)
+@click.option(
     "--niceness",
     type=click.IntRange(0, 19),
     default=NICENESS,
@@ -75,6 +98,9 @@ def serve(
     token_file: Path | None,
     max_concurrent: int,
     request_timeout_s: float,
+    max_streams: int,
+    max_push_bytes: int,
+    max_queued_rows: int,
     niceness: int,
     query_url: str | None,
     query_token_file: Path | None,
@@ -90,7 +116,12 @@ def serve(
     """
     give_way(niceness)
     limits = HttpLimits(
-        max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets
+        max_concurrent=max_concurrent,
+        request_timeout_s=request_timeout_s,
+        max_look_offsets=max_look_offsets,
+        max_streams=max_streams,
+        max_push_bytes=max_push_bytes,
+        max_queued_rows=max_queued_rows,
     )
     ask = QueryClient(query_url, query_token_file, request_timeout_s).ask if query_url else nobody_answers
     listener = listen(host, port, token_file, limits)

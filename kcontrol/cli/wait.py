@@ -25,7 +25,7 @@ from kcontrol.views.completion import (
     is_complete,
     parse_token,
 )
-from kcontrol.views.fates import fates
+from kcontrol.views.fates import MAX_LOOK_OFFSETS, fates
 from kcontrol.views.step_index import skips
 
 LOOK_EVERY_S = 1.0
@@ -80,6 +80,13 @@ def wait(
             if as_json
             else f"{each.record} (input {each.input}): committed in {step}{each.note and f' ({each.note})'}"
         )
+
+
+async def committed_steps(
+    cluster: ClusterSettings, pipeline: str, records: tuple[InputRecord, ...], timeout_s: float
+) -> list[int | None]:
+    """Wait as the command does; by record the step, None if it is not known any more."""
+    return [each.step for each in await _wait(pipeline, records, timeout_s, cluster, MAX_LOOK_OFFSETS)]
 
 
 def _records(

@@ -68,7 +68,7 @@ def unknown_type(ddl: str) -> tuple[str, str] | None:
 
 
 def _type_words(fields: str) -> Iterator[str]:
-    for field in _split(fields):
+    for field in split_at_commas(fields):
         match = _FIELD.fullmatch(field)
         if match is not None:
             yield match["type"]
@@ -84,14 +84,14 @@ def _inner(kind: str, rest: str) -> Iterator[str]:
     if kind == "struct":
         yield from _type_words(inside)
     elif kind in ("array", "map"):
-        for part in _split(inside):
+        for part in split_at_commas(inside):
             match = re.fullmatch(r"\s*([A-Za-z]\w*)(.*)", part, re.DOTALL)
             if match is not None:
                 yield match[1]
                 yield from _inner(match[1].lower(), match[2])
 
 
-def _split(text: str) -> Iterator[str]:
+def split_at_commas(text: str) -> Iterator[str]:
     """At the commas that are in no brackets and no quotes."""
     depth, begin, quote = 0, 0, ""
     for at, character in enumerate(text):

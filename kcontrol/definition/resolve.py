@@ -330,6 +330,7 @@ def _input_spec(source: Input, facts: FoundInput, nodes: int) -> InputSpec:
         partitioned_by=source.partitioned_by or "",
         look_bytes_per_s=source.look_bytes_per_s,
         node=pinned,
+        value_schema=schema_text(source.schema),
     )
 
 

@@ -37,6 +37,7 @@ DEFAULT_NAMES = {
     "cluster_beats_topic": "{prefix}.cluster.beats",
     "cluster_snapshots_topic": "{prefix}.cluster.snapshots",
     "cluster_packages_topic": "{prefix}.cluster.packages",
+    "pushes_topic": "{prefix}.pushes",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
 _PER_EXCHANGE = frozenset({"exchange_topic"})
@@ -199,6 +200,14 @@ class Names:
     def cluster_packages_topic(self) -> str:
         """The topic, of one partition, with the code of jobs that were submitted with it."""
         return check_topic_name("cluster packages topic", self._make("cluster_packages_topic"))
+
+    def pushes_topic(self) -> str:
+        """The topic that remembers requests by which rows were pushed into inputs."""
+        return check_topic_name("pushes topic", self._make("pushes_topic"))
+
+    def push_transactional_id(self, shard: int) -> str:
+        """Under which the requests of a shard are written."""
+        return f"{self.pushes_topic()}.{shard}"
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""

@@ -24,6 +24,7 @@ from kcontrol.wire.cluster_snapshot import ClusterSnapshot, snapshot_of
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json
 from kcontrol.wire.packages import PackageManifest, manifest_of
+from kcontrol.wire.pushed import PushedRequest, pushed_of
 from tests.golden.files import names, read_history, record_files, state_of, versions
 from tests.golden.projection import project
 from tests.golden.scenarios import SCENARIOS
@@ -99,6 +100,8 @@ def test_a_record_is_read_with_all_that_its_writer_said(path: Path) -> None:
         decoded: Any = snapshot_of(data)
     elif golden["record"] == PackageManifest.__name__:
         decoded = manifest_of(data)
+    elif golden["record"] == PushedRequest.__name__:
+        decoded = pushed_of(data, "a record")
     else:
         decoded = cluster_record(data) if golden["record"] in CLUSTER_CLASSES else codec.decode(data)
     assert type(decoded).__name__ == golden["record"]

@@ -15,11 +15,13 @@ from kcontrol.adapters.http import (
     inputs,
     layouts,
     pipelines,
+    pushes,
     queries,
     requests,
     service,
     step_lines,
     steps,
+    streams,
     submission,
 )
 from kcontrol.adapters.http.access import AccessToken
@@ -78,6 +80,8 @@ def make_api(plane: Plane) -> FastAPI:
         inputs,
         step_lines,
         steps,
+        streams,
+        pushes,
         requests,
         layouts,
         queries,

@@ -18,6 +18,10 @@ HEALTH = "/health/"
 """Paths under it are for probes: they need no token and are never turned away."""
 
 
+STREAM, INGRESS = "/stream", "/ingress/"
+"""Paths that end with the one may be answered for longer; bodies for paths that hold the other may be larger."""
+
+
 class RequestGuard:
     """An ASGI application around another."""
 
@@ -62,21 +66,24 @@ class RequestGuard:
         if self._running >= limits.max_concurrent:
             return 503, "busy", f"{limits.max_concurrent} requests are being answered already."
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > limits.max_body_bytes:
-            return 413, "too-large", f"The body has {length} bytes; {limits.max_body_bytes} are allowed."
+        most = self._most_bytes(scope)
+        if length.isdecimal() and int(length) > most:
+            return 413, "too-large", f"The body has {length} bytes; {most} are allowed."
         return None
 
+    def _most_bytes(self, scope: Scope) -> int:
+        pushes = INGRESS in scope["path"] and self._limits.max_push_bytes
+        return max(self._limits.max_body_bytes, pushes)
+
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        limits, read, begun = self._limits, 0, False
+        limits, most, read, begun = self._limits, self._most_bytes(scope), 0, False
 
         async def counted() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > limits.max_body_bytes:
-                raise HTTPException(
-                    413, f"The body has more than the {limits.max_body_bytes} bytes that are allowed."
-                )
+            if read > most:
+                raise HTTPException(413, f"The body has more than the {most} bytes that are allowed.")
             return message
 
         async def noted(message: Message) -> None:
@@ -85,7 +92,8 @@ class RequestGuard:
             await send(message)
 
         try:
-            async with asyncio.timeout(limits.request_timeout_s):
+            more_s = limits.longest_stream_s if scope["path"].endswith(STREAM) else 0
+            async with asyncio.timeout(limits.request_timeout_s + more_s):
                 await self._app(scope, counted, noted)
         except TimeoutError:
             detail = f"The request was not answered within {limits.request_timeout_s:g} s."

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.adapters.http.push_desk import MAX_QUEUED_ROWS
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 
 PAGE_SIZE = 100
@@ -28,7 +29,10 @@ class HttpLimits:
     longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server
     shall not keep requests so long.
     stop_timeout_s: for the requests under way when the server ends. max_look_offsets: that are read to find
-    out what became of a record that Kafka has no more.
+    out what became of a record that Kafka has no more. max_streams: of outputs, at a time; 0: none, for whoever may ask
+    could read them. longest_stream_s: then one ends, behind a step, and is asked for again; one that its client does
+    not take is cut off `request_timeout_s` later. max_push_bytes: of a body with rows; 0: none is taken, for whoever may
+    ask could write them. max_queued_rows: of an input may wait for a step.
     """
 
     max_body_bytes: int = 64 << 10
@@ -39,3 +43,7 @@ class HttpLimits:
     keep_alive_s: int = 15
     stop_timeout_s: int = 5
     max_look_offsets: int = MAX_LOOK_OFFSETS
+    max_streams: int = 0
+    max_push_bytes: int = 0
+    max_queued_rows: int = MAX_QUEUED_ROWS
+    longest_stream_s: float = 600.0

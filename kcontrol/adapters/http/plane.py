@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel, Field
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S
+from kcontrol.adapters.http.output_pieces import OutputStreams
+from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import KcontrolError
@@ -39,8 +41,8 @@ class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
     read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
-    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. agents: the cluster of
-    agents, as it is known."""
+    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
+    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known."""
 
     settings: ClusterSettings
     projections: Projections
@@ -53,6 +55,8 @@ class Plane:
     look: RecordLook | None = None
     max_look_offsets: int = MAX_LOOK_OFFSETS
     ask: Callable[[TableQuestion], Awaitable[TableAnswer]] = nobody_answers
+    streams: OutputStreams | None = None
+    pushes: PushDesk = field(default_factory=PushDesk)
     agents: Callable[[], ClusterSeen] = ClusterSeen
 
 

@@ -26,13 +26,14 @@ from kcontrol.errors import (
     RetriableError,
     SpecChangedError,
 )
+from kcontrol.requests.push.log import OtherRowsError, TooMuchError
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.table_questions import AnswerTooLateError, QueryServerError, StatementRefusedError
 
 _log = logging.getLogger("kcontrol.http")
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER_S = "1"
+RETRY_AFTER_S = 1
 
 
 class Fault(BaseModel):
@@ -104,6 +105,12 @@ _KINDS: Mapping[type[KcontrolError], tuple[str, HTTPStatus, str]] = {
         "Have checkpoints saved where the query server can read them, or ask as of another step.",
     ),
     ConfigurationError: ("wrong-request", HTTPStatus.UNPROCESSABLE_ENTITY, "Correct what the detail names."),
+    OtherRowsError: ("other-rows", HTTPStatus.CONFLICT, "Send other rows with another Idempotency-Key."),
+    TooMuchError: (
+        "too-much",
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "Send the same request again after as many seconds as Retry-After says.",
+    ),
     RetriableError: (
         "not-yet",
         HTTPStatus.SERVICE_UNAVAILABLE,
@@ -128,6 +135,7 @@ _STATUS_REMEDIES = {
     404: "See /v1/openapi.json for the paths that there are.",
     405: "See /v1/openapi.json for the methods that there are.",
     413: "Send a smaller body.",
+    415: "Send the header Content-Type with what the body is.",
     421: "Ask for the server by the address that it listens on.",
     503: "Try again in a second.",
     504: "Try again, or ask for less.",
@@ -135,7 +143,13 @@ _STATUS_REMEDIES = {
 
 
 def problem(
-    status: int, name: str, detail: str, path: str, remedy: str = "", faults: list[Fault] | None = None
+    status: int,
+    name: str,
+    detail: str,
+    path: str,
+    remedy: str = "",
+    faults: list[Fault] | None = None,
+    retry_after_s: int = RETRY_AFTER_S,
 ) -> ProblemResponse:
     """A problem of that name, as a response; with Retry-After where trying again may help."""
     body = Problem(
@@ -147,7 +161,8 @@ def problem(
         remedy=remedy or _STATUS_REMEDIES.get(status, "Correct the request."),
         faults=faults or [],
     )
-    headers = {"Retry-After": RETRY_AFTER_S} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    waits = status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
+    headers = {"Retry-After": str(retry_after_s)} if waits else {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="kcontrol"'
     return ProblemResponse(body.model_dump(), status, headers)
@@ -167,7 +182,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def known(request: Request, error: Exception) -> ProblemResponse:
         name, status, remedy = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
-        return problem(status, name, str(error), request.url.path, remedy)
+        retry_after_s = error.retry_after_s if isinstance(error, TooMuchError) else RETRY_AFTER_S
+        return problem(status, name, str(error), request.url.path, remedy, retry_after_s=retry_after_s)
 
     async def http(request: Request, error: Exception) -> ProblemResponse:
         status, detail = (

@@ -33,6 +33,9 @@ class InputSpec:
     """So much of what arrives a node looks at, to tell offsets that hold no record from records."""
     node: int = SHARED_OUT
     """The one node that reads it; -1: its partitions are shared out."""
+    value_schema: str = ""
+    """What its values look like, as the definition says: for JSON Spark's DDL or JSON, for Avro its JSON; '': raw, or not
+    known."""
 
 
 @dataclass(frozen=True, slots=True)

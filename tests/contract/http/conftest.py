@@ -20,10 +20,12 @@ from kcontrol.adapters.http.app import make_app
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
+from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.metrics.agents import ClusterMetrics
@@ -41,12 +43,14 @@ from tests.fakes.memory_kafka import (
     MemoryKafka,
     MemorySource,
 )
+from tests.fakes.memory_pushes import MemoryPushLog
 from tests.support.http_world import Told, told_in
 from tests.support.processes import until
 from tests.support.topics import create_topic
 
 DEADLINE_S = 60.0
 WAIT_S = 5.0
+MAX_PUSH_BYTES = 200_000
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
 
@@ -185,9 +189,18 @@ async def _serve(
         metrics.watch(projections)
         ClusterMetrics(registry, ClusterSeen)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
+        pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
         app = make_app(
-            Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S, look=look),
-            HttpLimits(),
+            Plane(
+                settings,
+                projections,
+                clock,
+                registry,
+                longest_wait_s=WAIT_S,
+                look=look,
+                pushes=PushDesk(pushes),
+            ),
+            HttpLimits(max_push_bytes=MAX_PUSH_BYTES),
             None,
         )
         following = asyncio.create_task(projections.run())
@@ -200,6 +213,7 @@ async def _serve(
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+            await pushes.close()
 
     async with server() as api:
         await scenario(api)

@@ -129,6 +129,12 @@ class PlacedPipeline:
                 process.send_signal(signal.SIGKILL)
 
 
+def _is_node(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # A zombie is one, too.
+        return "node" in process.cmdline()
+    return False
+
+
 @pytest.fixture
 def placed(
     settings: ClusterSettings, tmp_path: Path, request: pytest.FixtureRequest
@@ -163,7 +169,7 @@ def test_a_placed_pipeline_goes_on_when_its_host_dies(placed: PlacedPipeline) ->
         assert f"job {placed.name}: active -> killed" in killed["changes"]  # type: ignore[operator]
         [left] = set(AGENTS) - {gone}
         until(
-            lambda: not any("node" in one.cmdline() for one in placed.processes(left)),
+            lambda: not any(_is_node(one) for one in placed.processes(left)),
             "its node has ended",
             90,
             placed.logs,

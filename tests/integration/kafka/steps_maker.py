@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.kafka.write.writer import TransactionWriter
 from kcontrol.apps.submit import submit
-from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepBoundary, Token
+from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, Reset, StepBoundary, Token
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
@@ -69,6 +70,19 @@ class StepsMaker:
             await transaction.init_producer(TIMEOUT_MS)
 
         asyncio.run(self._with_transaction(make))
+
+    def reset(self, number: int, to_step: int, why: str = "a test") -> StepBoundary:
+        """A committed step that takes back those after `to_step`."""
+
+        async def make(transaction: KafkaTransaction) -> StepBoundary:
+            producer = await self.begin(transaction)
+            made = replace(
+                self.boundary(number, producer, []), reset=Reset(to_step, why, "ana", "request", ())
+            )
+            await commit_at_end(self.settings, transaction, producer, made)
+            return made
+
+        return asyncio.run(self._with_transaction(make))
 
     async def begin(self, transaction: KafkaTransaction) -> tuple[int, int]:
         producer = await transaction.init_producer(TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""The newest cut of two pipelines is found in their logs on a real broker, and is one."""
+"""The newest cut of two pipelines is found in their logs on a real broker, and is one; and who is not drained."""
 
 from __future__ import annotations
 
@@ -11,19 +11,33 @@ import pytest
 from click.testing import CliRunner
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps.cuts import find_cut
+from kcontrol.apps.drain import drain
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.submit import submit
 from kcontrol.cli.cut import cut
-from kcontrol.core.model import EMPTY_DIGEST, InputSlice, Layout, OutputLayout, Reason, StepBoundary, Token
+from kcontrol.core.model import (
+    EMPTY_DIGEST,
+    Hold,
+    InputSlice,
+    Layout,
+    OutputLayout,
+    Reason,
+    StepBoundary,
+    Token,
+)
 from kcontrol.definition.resolve import QueryFacts
-from kcontrol.errors import ConfigurationError, NotFoundError
+from kcontrol.errors import ConfigurationError, NotFoundError, RetriableError
+from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import BASE_MS, PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
 from tests.support.owning import commit_at_end
 
 READER = "sums"
+_SHORT_S = 0.1
 
 
 class ReaderOfDelays:
@@ -140,3 +154,37 @@ def test_who_is_not_there_has_no_cut(settings: ClusterSettings, topic_factory: T
     asyncio.run(submit(maker.settings, both, facts))
     with pytest.raises(ConfigurationError, match="circle"):
         asyncio.run(find_cut(maker.settings, [PIPELINE, "loop"], 100))
+
+
+def test_nobody_is_held_who_may_be_held_by_others(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    """No coordinator is there, so that no hold is ever noted."""
+    maker = StepsMaker(settings, topic_factory)
+
+    async def newest() -> Hold:
+        async with pipeline_logs(maker.settings, PIPELINE) as logs:
+            await logs.read()
+            held = logs.view.hold()
+            assert held is not None
+            return held[1]
+
+    async def say(hold: Hold) -> None:
+        log = await KafkaControlLog.open(maker.settings, PIPELINE)
+        try:
+            await log.append([hold])
+        finally:
+            await log.close()
+
+    with pytest.raises(NotFoundError, match="'flights' has no committed step"):
+        asyncio.run(drain(maker.settings, [PIPELINE], _SHORT_S))
+    maker.step(1, {"delays": {0: [b"a1"]}})
+    with pytest.raises(RetriableError, match="flights \\(nobody is in charge of it\\)"):
+        asyncio.run(drain(maker.settings, [PIPELINE], _SHORT_S))
+    left = asyncio.run(newest())
+    assert left.released
+
+    asyncio.run(say(Hold(PIPELINE, "another", 1, (), False, 15_000, "renewed")))
+    with pytest.raises(NotNowError, match="'flights' is held by another: ask again"):
+        asyncio.run(drain(maker.settings, [PIPELINE], _SHORT_S))
+    assert asyncio.run(newest()).request_id == "renewed"

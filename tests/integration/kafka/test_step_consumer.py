@@ -17,7 +17,13 @@ import kcontrol
 from kcontrol.apps.step_consumer import Step, StepConsumer
 from kcontrol.apps.step_records import RECORD_BYTES, OutputRecord, StepReader, pieces
 from kcontrol.apps.step_stream import StreamedStep
-from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
+from kcontrol.errors import (
+    ConfigurationError,
+    DigestMismatchError,
+    InputGoneError,
+    NotFoundError,
+    StepsVoidedError,
+)
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import BASE_MS, PIPELINE, Rows, StepsMaker
@@ -102,6 +108,22 @@ def test_it_waits_for_the_next_step_and_ends_after_the_timeout_to_be_taken_up_ag
             steps += list(consumer)
         making.join()
     assert [step.number for step in steps] == [2]
+
+
+def test_whoever_has_a_void_step_is_told_once_and_goes_on(maker: StepsMaker) -> None:
+    for number in (1, 2, 3):
+        maker.step(number, _outputs(number))
+    maker.reset(4, to_step=1)
+    maker.step(5, _outputs(5))
+    with StepConsumer(PIPELINE, maker.settings, after_step=3, timeout=_WAIT_S) as consumer:
+        with pytest.raises(StepsVoidedError) as void:
+            next(consumer)
+        assert (void.value.first, void.value.last, void.value.next_step) == (2, 3, 5)
+        step = next(consumer.streamed())
+        assert (step.number, step.follows) == (5, 1)
+        step.skip()
+        maker.step(6, _outputs(6))
+        assert next(consumer).number == 6
 
 
 def test_only_the_outputs_that_are_wanted_are_read(maker: StepsMaker) -> None:

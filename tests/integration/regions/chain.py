@@ -40,7 +40,7 @@ class Chain:
             name,
             inputs=[KafkaInput(f"in{at}", topic=topic) for at, topic in enumerate(inputs)],
             outputs=[KafkaOutput("out", topic=output)],
-            steps=StepPolicy(min_records=1, max_delay="50 ms", max_records=40),
+            steps=StepPolicy(min_records=1, max_delay="50 ms", max_records=2_000),
         )
         facts = [QueryFacts("out", ("out",), "append", (), brings_key=False)]
         self.specs[name] = asyncio.run(submit(self.settings, pipeline, facts))

@@ -76,6 +76,7 @@ def test_everything_is_in_the_spec() -> None:
                 BadRecords.HALT,
                 "",
                 "carrier",
+                value_schema="carrier STRING",
             ),
         ),
         outputs=(OutputSpec("delays", "delays", "id-d", 4, "carrier", "json", "exact"),),

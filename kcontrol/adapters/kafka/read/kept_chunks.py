@@ -23,7 +23,7 @@ MOST_CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptChunk:
     chunk: Chunk
     end: int
 
@@ -33,14 +33,14 @@ class KeptChunks:
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_chunk_bytes: int = MOST_CHUNK_BYTES) -> None:
         self._most_bytes, self._most_chunk_bytes = most_bytes, most_chunk_bytes
-        self._kept: OrderedDict[tuple[uuid.UUID, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[uuid.UUID, int], _KeptChunk] = OrderedDict()
 
     def keep(self, wanted: RangeId, chunk: Chunk, end: int) -> None:
         """A chunk that holds what there is from its position to `end`, beyond the end of the range."""
         fits = wanted.isolation == READ_COMMITTED and len(chunk.records) <= self._most_chunk_bytes
         if not fits or end <= wanted.to:
             return
-        self._kept[wanted.topic_id, wanted.partition] = _Kept(chunk, end)
+        self._kept[wanted.topic_id, wanted.partition] = _KeptChunk(chunk, end)
         while sum(len(kept.chunk.records) for kept in self._kept.values()) > self._most_bytes:
             self._kept.popitem(last=False)
 

@@ -130,15 +130,6 @@ class AttemptLedger:
                 tasks.setdefault(split.task, []).append(split)
         return [tuple(tasks[number]) for number in sorted(tasks)]
 
-    @property
-    def own_offsets(self) -> int:
-        """How many offsets of its inputs this node reads; rows that are exchanged are not among them."""
-        return sum(
-            split.to - split.from_
-            for split in self.work.layout.splits
-            if self._own_input is None or (split.input, split.partition) in self._own_input
-        )
-
     # --- from tasks, over the channel -----------------------------------------------------------------------
 
     def announce(

@@ -157,7 +157,7 @@ class RunningQueries:
         # Connections have the numbers from 0 on.
         peer = Peer(session, -1 - number)
         ended = partial(self._on_end, session)
-        small = SmallSteps(self._spark, self._interpreted)
+        small = SmallSteps(self._spark, bound.inputs, self._interpreted)
         where = self._spark, bound, plans, self._context, self._gate, peer
         query = OnceQuery(*where, self._ahead_s, small, ended)
         self._once[bound.name] = query

@@ -9,6 +9,8 @@ docs/decisions/132-small-steps-interpreted.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
@@ -34,15 +36,17 @@ def interpreted_records(spark: SparkSession) -> int:
 
 
 class SmallSteps:
-    """Chooses for the jobs of one thread, which calls it. records: see `interpreted_records`."""
+    """Chooses for the jobs of one query's thread, which calls it. inputs: of the query. records: see `interpreted_records`."""
 
-    def __init__(self, spark: SparkSession, records: int) -> None:
-        self._context, self._records = spark.sparkContext, records
+    def __init__(self, spark: SparkSession, inputs: Sequence[str], records: int) -> None:
+        self._context, self._inputs, self._records = spark.sparkContext, inputs, records
         self._interpreted = False
 
     def next_is_like(self, attempt: AttemptLedger) -> None:
         """The jobs that begin from now on are for this attempt, or for one that is not known and follows closely on it."""
-        interpreted = 0 < attempt.own_offsets <= self._records
+        tasks = (task for name in self._inputs for task in attempt.source_tasks(name))
+        offsets = sum(split.to - split.from_ for task in tasks for split in task)
+        interpreted = 0 < offsets <= self._records
         if interpreted != self._interpreted:
             self._context.setLocalProperty(_FACTORY, _INTERPRETED if interpreted else _AS_EVER)
             self._interpreted = interpreted

@@ -1,0 +1,108 @@
+"""`POST /v1/pipelines/{pipeline}/ingress/{input}`: rows for an input, all or none, each request once (decision 108).
+
+The answer comes when the rows are committed in the input's topic, so they are of a step some time, whoever dies; with `wait_s`
+it comes when they are. The id of a request is its Idempotency-Key: with the same one it may be sent again, to any server, until
+there is an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from kcontrol.adapters.http.limits import MAX_WAIT_S
+from kcontrol.adapters.http.plane import ThePipeline, ThePlane
+from kcontrol.adapters.http.problems import responses
+from kcontrol.requests.push.bodies import CSV, JSON, MEDIA_TYPES, NDJSON, rows_of
+from kcontrol.requests.push.log import Push, check_request_id
+from kcontrol.requests.push.rules import check_room, rules_for
+from kcontrol.requests.record import NotNowError
+from kcontrol.views.completion import Completion, completions, is_complete, parse_token
+
+router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["inputs"])
+
+_ROWS = {"schema": {"type": "string", "format": "binary"}}
+_BODY: dict[str, Any] = {
+    "requestBody": {"required": True, "content": dict.fromkeys((NDJSON, JSON, CSV), _ROWS)}
+}
+
+
+class PushedRows(BaseModel):
+    """The rows are committed in the input's topic."""
+
+    pipeline: str
+    input: str
+    request_id: str = Field(description="The Idempotency-Key, or one that was made up.")
+    records: int
+    token: str = Field(
+        description="Completion token of all rows: GET .../completion tells when they are in steps."
+    )
+    replayed: bool = Field(description="Whether they were committed before, by this request.")
+    remembered_until_ms: int = Field(description="Until then the same request pushes nothing again.")
+    complete: bool = Field(description="Whether all rows are in committed steps.")
+    step: int | None = Field(
+        description="The last step that holds some of them; null while one is in none, or not known any more."
+    )
+
+
+@router.post("/ingress/{input}", responses=responses(404, 409, 415, 429, 500), openapi_extra=_BODY)
+async def push_rows(
+    request: Request,
+    plane: ThePlane,
+    pipeline: ThePipeline,
+    input: Annotated[str, Path(min_length=1, max_length=63, description="Name of an input.")],
+    key: Annotated[
+        str,
+        Query(
+            max_length=255,
+            description="The field of which the rows' keys are made. Default: what the input is partitioned by, else none.",
+        ),
+    ] = "",
+    wait_s: Annotated[
+        float,
+        Query(ge=0, le=MAX_WAIT_S, description="Wait for so long until all rows are in committed steps."),
+    ] = 0,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="Id of the request; the same one again pushes nothing. Default: one is made up."),
+    ] = None,
+) -> PushedRows:
+    """Push rows to an input: NDJSON, a JSON array, or CSV with a line of names. All of them or none are written."""
+    desk, item = plane.pushes, pipeline.input(input)
+    if desk.log is None:
+        raise NotNowError("this server takes no rows: start it with --max-push-bytes")
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in MEDIA_TYPES:
+        raise HTTPException(
+            415, f"The body is said to be {media_type or 'nothing'}; it must be {NDJSON}, {JSON} or {CSV}."
+        )
+    rules = rules_for(pipeline.pipeline, item, key, desk.limits)
+    request_id = str(uuid.uuid4()) if idempotency_key is None else check_request_id(idempotency_key)
+    rows = await asyncio.to_thread(rows_of, await request.body(), media_type, rules)
+    check_room(pipeline, item, desk.ends(pipeline.pipeline, item.topic_id), len(rows), desk.max_queued_rows)
+    pushed = await desk.log.push(Push(pipeline.pipeline, item, request_id, rows))
+    desk.saw(pushed)
+    records = parse_token(pushed.request.token)
+
+    def found() -> list[Completion]:
+        return [each for each in completions(pipeline, records) if each.input == item.name]
+
+    if wait_s > 0:
+        await plane.projections.until(lambda: is_complete(found()), min(wait_s, plane.longest_wait_s))
+    steps, complete = [each.step for each in found()], is_complete(found())
+    return PushedRows(
+        pipeline=pipeline.pipeline,
+        input=item.name,
+        request_id=request_id,
+        records=pushed.request.records,
+        token=pushed.request.token,
+        replayed=pushed.replayed,
+        remembered_until_ms=pushed.remembered_until_ms,
+        complete=complete,
+        step=max(step for step in steps if step is not None) if complete and None not in steps else None,
+    )

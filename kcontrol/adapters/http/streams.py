@@ -1,0 +1,172 @@
+"""`/v1/pipelines/{pipeline}/outputs/{output}/stream`: committed rows as server-sent events, step by step.
+
+Rows come as they lie in Kafka, and behind those of a step an event with its number as `id`. A client that was cut off asks
+again with the last id that it has, as every EventSource does by itself, and gets what follows that step: it drops the rows
+for which no step has come. Steps that a reset has made void after they were sent are told by an event of their own
+(decision 107).
+
+Taking a piece blocks, so it is done in a thread, for `BEAT_S` at most at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+
+from kcontrol.adapters.http.output_pieces import (
+    CommittedRow,
+    OutputPieces,
+    OutputStreams,
+    Piece,
+    Rows,
+    StepDone,
+    Voided,
+)
+from kcontrol.adapters.http.plane import MAX_LONG, ThePipeline, ThePlane
+from kcontrol.adapters.http.problems import responses
+from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError
+from kcontrol.requests.record import NotNowError
+
+router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
+
+RETRY_MS = 1_000
+"""What an EventSource is told to wait before it asks again."""
+MEDIA_TYPE = "text/event-stream"
+
+
+@router.get(
+    "/outputs/{output}/stream",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "Events."},
+        **responses(404, 409, 500),
+    },
+)
+async def stream_output(
+    plane: ThePlane,
+    pipeline: ThePipeline,
+    output: Annotated[str, Path(min_length=1, max_length=80, description="Name of an output.")],
+    after: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            le=MAX_LONG,
+            description="The last step that the client has; 0: none. Default: the newest there is.",
+        ),
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="The same; an EventSource sends it by itself when it asks again.")
+    ] = None,
+) -> StreamingResponse:
+    """Committed rows of an output, step by step, as server-sent events: `row`, `step`, `voided`, `problem`."""
+    streams = plane.streams
+    if streams is None or streams.most == 0:
+        raise NotNowError("this server streams no outputs: start it with --max-streams")
+    begin = _last_step(last_event_id) if last_event_id else after
+    if output not in {each.name for each in pipeline.spec().outputs}:
+        known = ", ".join(each.name for each in pipeline.spec().outputs)
+        raise NotFoundError(f"pipeline {pipeline.pipeline!r} has no output {output!r}; it has {known}")
+    if begin is None:
+        begin = pipeline.committed.step
+    await plane.projections.until(lambda: pipeline.committed.step >= begin, plane.longest_wait_s)
+    if begin > pipeline.committed.step:
+        raise NotNowError(
+            f"pipeline {pipeline.pipeline!r} has committed {pipeline.committed.step} and was asked for what follows "
+            f"step {begin}: it is another one of that name, or this server is behind"
+        )
+    if streams.running >= streams.most:
+        raise HTTPException(503, f"{streams.most} outputs are being streamed already.")
+    pieces = streams.begin(pipeline.pipeline, output, begin)
+    value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_events(streams, pieces, value_format), media_type=MEDIA_TYPE, headers=headers)
+
+
+def _last_step(given: str) -> int:
+    if not given.isascii() or not given.isdecimal() or int(given) > MAX_LONG:
+        raise ConfigurationError(f"Last-Event-ID: {given[:40]!r} is not the number of a step")
+    return int(given)
+
+
+async def _events(streams: OutputStreams, pieces: OutputPieces, value_format: str) -> AsyncIterator[str]:
+    ends_at, between_steps = time.monotonic() + streams.longest_s, True
+    try:
+        yield f"retry: {RETRY_MS}\n\n"
+        while not (between_steps and time.monotonic() >= ends_at):
+            try:
+                piece = await asyncio.to_thread(pieces.take)
+            except KcontrolError as error:
+                yield _event("problem", {"detail": str(error)})
+                return
+            between_steps = not isinstance(piece, Rows)
+            yield ": nothing yet\n\n" if piece is None else _text(piece, value_format)
+    finally:
+        streams.end(pieces)
+        # Whoever has gone does not wait for it.
+        closing = asyncio.get_running_loop().run_in_executor(None, pieces.close)
+        await asyncio.shield(closing)
+
+
+def _text(piece: Piece, value_format: str) -> str:
+    match piece:
+        case Rows():
+            return "".join(_row(piece.step, each, value_format) for each in piece.rows)
+        case StepDone():
+            told = {
+                "step": piece.step,
+                "rows": piece.rows,
+                "follows": piece.follows,
+                "committed_ms": piece.committed_ms,
+            }
+            return _event("step", told, piece.step)
+        case Voided():
+            void = {"to_step": piece.to_step, "reset": piece.reset, "why": piece.why}
+            return _event("voided", void, piece.reset)
+
+
+def _event(name: str, data: dict[str, Any], step: int | None = None) -> str:
+    number = "" if step is None else f"id: {step}\n"
+    return f"event: {name}\n{number}data: {json.dumps(data, separators=(',', ':'))}\n\n"
+
+
+def _row(step: int, row: CommittedRow, value_format: str) -> str:
+    place = (
+        f'"step":{step},"partition":{row.partition},"offset":{row.offset},"timestamp_ms":{row.timestamp_ms}'
+    )
+    key = "null" if row.key is None else _bytes_text(row.key)
+    return f'event: row\ndata: {{{place},"key":{key},"value":{_value_text(row.value, value_format)}}}\n\n'
+
+
+def _value_text(value: bytes | None, value_format: str) -> str:
+    """JSON as it is, with every digit; what is none, as any bytes."""
+    if value is None:
+        return "null"
+    if value_format == "json":
+        try:
+            text = value.decode()
+            json.loads(text, parse_constant=_no_json)
+        except (ValueError, RecursionError):
+            return _bytes_text(value)
+        # Between its tokens JSON may have line ends, which would end a line of the event; within texts it has none.
+        return text.replace("\r", " ").replace("\n", " ")
+    return _bytes_text(value)
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _bytes_text(value: bytes) -> str:
+    """A text, if it is one in UTF-8, or an object that says that it is base64."""
+    try:
+        return json.dumps(value.decode())
+    except UnicodeDecodeError:
+        return json.dumps({"base64": base64.b64encode(value).decode()})

@@ -1,0 +1,162 @@
+"""A shard of the requests: one transactional id, and one partition of the topic that remembers them.
+
+Rows and the record of their request are written in one transaction. Whoever takes the shard fences whoever had it, and then
+reads its partition to the end: so it knows every request that counts, and nobody can commit another one in ignorance of it.
+After any fault the shard is taken anew and looked at. What a broker calls the end may be old (decision 005): so a request's
+record proves by the offset that it comes to lie at that nothing unseen lies before it, or the transaction is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from kcontrol.adapters.kafka.client.codes import Verdict
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
+from kcontrol.adapters.kafka.client.rights import write_right
+from kcontrol.adapters.kafka.client.rpc import SETTLING
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.transaction.faults import raise_for
+from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
+from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
+from kcontrol.requests.push.bodies import InputRow
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.pushed import PushedEnd, PushedRequest, pushed_bytes, pushed_of
+
+TRANSACTION_TIMEOUT_MS = 15_000
+"""So long a server that died in the middle may hold up the readers of an input; whoever takes the shard ends it at once."""
+DEADLINE_MS = 10_000
+"""Of each request to Kafka with its repetitions."""
+
+_BATCH_BYTES = 500_000
+_UNBOUNDED = 1 << 30
+_MARKER = 1
+_NO_PRODUCER = (-1, -1)
+
+Placed = Mapping[int, Sequence[InputRow]]
+"""Rows by partition."""
+
+
+class Shard:
+    """One call at a time. All methods raise RetriableError, FencedError or CommitUnknownError where the shard has to be taken
+    anew; TopicError, AccessError, ConfigurationError."""
+
+    def __init__(self, settings: ClusterSettings, number: int) -> None:
+        names = settings.names()
+        self._number = number
+        self._topic = names.pushes_topic()
+        self._owned = OwnedTransaction(settings, names.push_transactional_id(number), DEADLINE_MS)
+        self._reader = PartitionReader(self._owned.rpc, self._topic, number, READ_COMMITTED, position=-1)
+        self._producer = _NO_PRODUCER
+        self._at_least = 0
+        self.is_ours = False
+        self.known: dict[str, PushedRequest] = {}
+        """By key, every request that counts, if the shard is ours."""
+
+    async def take(self) -> None:
+        """Fence whoever has it, and learn what counts."""
+        self.is_ours = False
+        self._producer = await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
+        begin = await self._reader.begin()
+        if self._reader.position < begin:
+            self.known.clear()
+            self._reader.position = begin
+        for record in await self._reader.read_settled(self._at_least, DEADLINE_MS):
+            where = f"{self._reader.where}, offset {record.offset}"
+            if record.value is not None:
+                request = pushed_of(record.value, where)
+                self.known[request.key] = request
+        self.is_ours = True
+
+    async def write(
+        self, rows: Placed, topic: str, request_of: Callable[[tuple[PushedEnd, ...]], PushedRequest]
+    ) -> PushedRequest:
+        """Write rows to a topic, and their request, which `request_of` makes of where they came to lie. The shard must be
+        ours."""
+        if self._producer == _NO_PRODUCER:
+            self._producer = await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
+        self.is_ours, producer = False, self._producer
+        places = [*((topic, partition) for partition in rows), (self._topic, self._number)]
+        await self._owned.add_partitions(*producer, places)
+        # What of it outlives a fault goes on under an epoch that whoever takes the shard has fenced.
+        written = [self._write_rows(producer, topic, partition, part) for partition, part in rows.items()]
+        request = request_of(tuple(await asyncio.gather(*written)))
+        await self._write_request(producer, request)
+        following = await self._owned.commit(*producer)
+        self._producer = following or _NO_PRODUCER
+        self._reader.position += 1 + _MARKER
+        self.known[request.key] = request
+        self.is_ours = True
+        return request
+
+    async def close(self) -> None:
+        await self._owned.close()
+
+    async def _write_rows(
+        self, producer: tuple[int, int], topic: str, partition: int, rows: Sequence[InputRow]
+    ) -> PushedEnd:
+        sequence, last = 0, -1
+        for part in _parts(rows):
+            base = await self._send(topic, partition, _batch(producer, sequence, part))
+            sequence += len(part)
+            last = base + len(part) - 1
+        return PushedEnd(partition, last)
+
+    async def _write_request(self, producer: tuple[int, int], request: PushedRequest) -> None:
+        row = (request.key.encode(), pushed_bytes(request))
+        offset = await self._send(self._topic, self._number, _batch(producer, 0, [row]))
+        if offset != self._reader.position:
+            self._at_least = max(self._at_least, offset)
+            raise UnseenRecordError(
+                f"{self._reader.where}: a request came to lie at offset {offset}, but what was read ended at "
+                f"{self._reader.position}: something is there that was not seen. Nothing of it is committed"
+            )
+
+    async def _send(self, topic: str, partition: int, batch: bytes) -> int:
+        what = f"writing to topic {topic!r}, partition {partition}"
+        tries, owned = SETTLING.within(DEADLINE_MS).begin(), self._owned
+        answer = await owned.partitions.write(topic, partition, batch, owned.id, what, tries)
+        if answer.verdict is Verdict.TOO_LARGE:
+            raise TopicError(f"{what}: a row is larger than the topic takes; raise its max.message.bytes")
+        if answer.verdict not in (Verdict.FINE, Verdict.DUPLICATE):
+            owned.rpc.raise_if_denied(answer.code, write_right(answer.code, topic, owned.id), what)
+            raise_for(what, answer.code)
+        if answer.base_offset < 0:
+            raise RetriableError(f"{what}: the broker has the rows, and does not say where")
+        return answer.base_offset
+
+
+_Record = tuple[bytes | None, bytes]
+
+
+def _parts(rows: Sequence[InputRow]) -> Iterator[list[_Record]]:
+    """Small enough for any topic that takes its largest row."""
+    part: list[_Record] = []
+    size = 0
+    for row in rows:
+        bytes_ = len(row.value) + len(row.key or b"")
+        if part and size + bytes_ > _BATCH_BYTES:
+            yield part
+            part, size = [], 0
+        part.append((row.key, row.value))
+        size += bytes_
+    if part:
+        yield part
+
+
+def _batch(producer: tuple[int, int], sequence: int, records: Sequence[_Record]) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, True, *producer, sequence, _UNBOUNDED)
+    for index, (key, value) in enumerate(records):
+        builder.append(index, None, key, value, [])
+    return bytes(builder.build())
+
+
+def by_partition(rows: Sequence[InputRow], place: Callable[[InputRow], int]) -> Placed:
+    """Rows in their order, by the partition that each goes to."""
+    found: dict[int, list[InputRow]] = defaultdict(list)
+    for row in rows:
+        found[place(row)].append(row)
+    return found

@@ -1,0 +1,241 @@
+"""Rows out of a body: JSON by lines or as an array, or CSV. All of them or none, and the first that is wrong is named.
+
+A value of JSON stays as it was written, with each digit. CSV becomes JSON: the first line names the fields, an empty cell is
+null.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from kcontrol.errors import ConfigurationError
+from kcontrol.requests.push.kinds import RowKind
+
+NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"
+MEDIA_TYPES = {
+    NDJSON: NDJSON,
+    "application/ndjson": NDJSON,
+    "application/jsonl": NDJSON,
+    JSON: JSON,
+    CSV: CSV,
+}
+"""What a body may be said to be, and what it is then."""
+
+MAX_NUMBER_CHARACTERS = 1_000
+"""Spark's reader takes no longer ones."""
+_SPACE = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """rows, row_bytes: at most, of a request and of a row's key and value."""
+
+    rows: int = 100_000
+    row_bytes: int = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """A row to be written. key: None for none."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What rows must be like. where: the input, for messages. kind: None: any object, or with `raw` any value of JSON. key: the
+    field of which the key is made; '' for none."""
+
+    where: str
+    kind: RowKind | None
+    raw: bool
+    key: str
+    limits: BodyLimits
+
+
+def rows_of(body: bytes, media_type: str, rules: Rules) -> list[InputRow]:
+    """media_type: of MEDIA_TYPES. Raises ConfigurationError naming the row, counted from 1."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"{rules.where}: byte {error.start} of the rows is not UTF-8: send them in UTF-8"
+        ) from error
+    found: list[InputRow] = []
+    values = {NDJSON: _lines, JSON: _elements, CSV: _cells}[MEDIA_TYPES[media_type]]
+    for number, value in enumerate(values(text, rules), 1):
+        if number > rules.limits.rows:
+            raise ConfigurationError(
+                f"{rules.where}: there are more than {rules.limits.rows} rows, which is the most of one request: send them in "
+                "several, each with an id of its own"
+            )
+        found.append(_row(number, value, rules))
+    if not found:
+        raise ConfigurationError(f"{rules.where}: there are no rows in the body")
+    return found
+
+
+def content_of(rows: Sequence[InputRow]) -> str:
+    """SHA-256 of all rows, in hexadecimal."""
+    found = hashlib.sha256()
+    for row in rows:
+        for part in (row.key, row.value):
+            found.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return found.hexdigest()
+
+
+def _row(number: int, text: str, rules: Rules) -> InputRow:
+    value = _parsed(number, text, rules)
+    if rules.kind is not None:
+        why = rules.kind.wrong(value)
+    else:
+        why = "" if rules.raw or isinstance(value, dict) else "is no JSON object"
+    if why:
+        raise ConfigurationError(f"{rules.where}: row {number} {why}; nothing was written")
+    row = InputRow(_key(number, value, rules), text.encode())
+    size = len(row.value) + len(row.key or b"")
+    if size > rules.limits.row_bytes:
+        raise ConfigurationError(
+            f"{rules.where}: row {number} has {size} bytes, {rules.limits.row_bytes} are the most; nothing was written"
+        )
+    return row
+
+
+def _key(number: int, value: Any, rules: Rules) -> bytes | None:
+    if not rules.key:
+        return None
+    found = value.get(rules.key) if isinstance(value, dict) else None
+    if isinstance(found, bool):
+        found = str(found).lower()
+    if not isinstance(found, str | int):
+        raise ConfigurationError(
+            f"{rules.where}: row {number} has no text or whole number in the field {rules.key!r}, of which its key is made; "
+            "nothing was written"
+        )
+    return str(found).encode()
+
+
+def _parsed(number: int, text: str, rules: Rules) -> Any:
+    try:
+        text.encode()
+        return json.loads(text, parse_float=_decimal, parse_int=_whole, parse_constant=_no_json)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise _no_row(number, error, rules) from error
+
+
+def _no_row(number: int, error: Exception, rules: Rules) -> ConfigurationError:
+    return ConfigurationError(
+        f"{rules.where}: row {number} is not JSON ({str(error)[:200]}); nothing was written"
+    )
+
+
+def _decimal(text: str) -> Decimal:
+    return Decimal(_of_length(text))
+
+
+def _whole(text: str) -> int:
+    return int(_of_length(text))
+
+
+def _of_length(text: str) -> str:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise ValueError(f"a number of {len(text)} characters, {MAX_NUMBER_CHARACTERS} are the most")
+    return text
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _lines(text: str, _rules: Rules) -> Iterator[str]:
+    for line in text.split("\n"):
+        stripped = line.strip(_SPACE)
+        if stripped:
+            yield stripped
+
+
+def _elements(text: str, rules: Rules) -> Iterator[str]:
+    """Of an array, each as it was written."""
+    at = _behind_space(text, 0)
+    if not text.startswith("[", at):
+        raise ConfigurationError(
+            f"{rules.where}: a body of {JSON} must be an array of rows; single objects by lines are {NDJSON}"
+        )
+    decoder, at, number = json.JSONDecoder(), _behind_space(text, at + 1), 1
+    if text.startswith("]", at):
+        return
+    while True:
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise _no_row(number, error, rules) from error
+        yield text[at:end]
+        at, number = _behind_space(text, end), number + 1
+        if text.startswith("]", at):
+            break
+        if not text.startswith(",", at):
+            raise ConfigurationError(
+                f"{rules.where}: a comma or ] is missing behind row {number - 1}; nothing was written"
+            )
+        at = _behind_space(text, at + 1)
+    if _behind_space(text, at + 1) < len(text):
+        raise ConfigurationError(f"{rules.where}: something follows the array; nothing was written")
+
+
+def _behind_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _cells(text: str, rules: Rules) -> Iterator[str]:
+    if rules.kind is None:
+        raise ConfigurationError(
+            f"{rules.where}: CSV needs the types of its fields, which are not known: send JSON"
+        )
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = next(reader, [])
+        for name in names:
+            if name not in rules.kind.fields:
+                raise ConfigurationError(
+                    f"{rules.where}: the first line of the CSV {rules.kind.unknown(name)}"
+                )
+            if names.count(name) > 1:
+                raise ConfigurationError(
+                    f"{rules.where}: the first line of the CSV has the field {name!r} twice"
+                )
+        number = 0
+        for cells in reader:
+            if not cells:
+                continue
+            number += 1
+            if len(cells) != len(names):
+                raise ConfigurationError(
+                    f"{rules.where}: row {number} (line {reader.line_num}) has {len(cells)} cells, the first line names "
+                    f"{len(names)}; nothing was written"
+                )
+            pairs = (_pair(name, cell, rules.kind) for name, cell in zip(names, cells, strict=True) if cell)
+            yield "{" + ",".join(pairs) + "}"
+    except csv.Error as error:
+        raise ConfigurationError(
+            f"{rules.where}: line {reader.line_num} is not CSV ({error}); nothing was written"
+        ) from error
+
+
+def _pair(name: str, cell: str, kind: RowKind) -> str:
+    """A cell that is no JSON where it must be is shown as the text that it is, to be refused as one."""
+    value = json.dumps(cell) if kind.fields[name].quoted else cell.strip()
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        value = json.dumps(cell)
+    return f"{json.dumps(name)}:{value}"

@@ -1,0 +1,75 @@
+"""Rows that are to be pushed, and whoever writes them: the port between a request and Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kcontrol.core.model import InputSpec
+from kcontrol.errors import ConfigurationError, RetriableError
+from kcontrol.requests.push.bodies import InputRow
+from kcontrol.wire.pushed import PushedRequest
+
+MAX_ID_CHARACTERS = 255
+
+
+class OtherRowsError(ConfigurationError):
+    """A request of that id has pushed other rows."""
+
+
+class TooMuchError(RetriableError):
+    """More waits than may. retry_after_s: when there may be room again."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Rows for an input, all or none. request_id: by which the same request is known when it comes again. input: as the spec in
+    force has it."""
+
+    pipeline: str
+    input: InputSpec
+    request_id: str
+    rows: Sequence[InputRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The rows are committed. replayed: they were before. remembered_until_ms: until then a request of that id pushes
+    nothing."""
+
+    request: PushedRequest
+    replayed: bool
+    remembered_until_ms: int
+
+
+class PushLog(Protocol):
+    """Where rows are pushed to."""
+
+    async def push(self, push: Push) -> Pushed:
+        """Returns when they are committed, whoever has committed them.
+
+        Raises RetriableError: it is not known whether they are; the same push may be asked for again, of anybody.
+        OtherRowsError, TooMuchError, TopicError, InputGoneError, AccessError: nothing of this push is written.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+def check_request_id(request_id: str) -> str:
+    """Returns it. Raises ConfigurationError."""
+    if (
+        not 1 <= len(request_id) <= MAX_ID_CHARACTERS
+        or not request_id.isascii()
+        or not request_id.isprintable()
+    ):
+        raise ConfigurationError(
+            f"the id of a request must be 1 to {MAX_ID_CHARACTERS} printable ASCII characters, and is "
+            f"{request_id[:40]!r} ({len(request_id)} characters): a UUID for each body will do"
+        )
+    return request_id

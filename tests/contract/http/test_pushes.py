@@ -1,0 +1,108 @@
+"""Rows that are pushed over HTTP: what is taken, what is refused, and what is told of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from kcontrol.requests.push.bodies import CSV, JSON, NDJSON
+from tests.contract.http.conftest import MAX_PUSH_BYTES, Api, Run
+
+PATH = "/v1/pipelines/p/ingress/in"
+SCHEMA = "user STRING, amount INT"
+
+
+async def _begin(api: Api, **more: Any) -> None:
+    await api.reaches(9, 9)
+    api.told.reads(replace(api.told.input, value_format="json", value_schema=SCHEMA, **more))
+    await api.told.begin()
+    await api.seen(0)
+    await api.all_read()
+
+
+async def push(
+    api: Api, body: str | bytes, kind: str = NDJSON, id_: str = "", **query: Any
+) -> httpx.Response:
+    headers = {"Content-Type": kind} | ({"Idempotency-Key": id_} if id_ else {})
+    return await api.client.post(PATH, content=body, headers=headers, params=query)
+
+
+def told(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    return str(answer.json()["detail"])
+
+
+def test_rows_are_pushed_once_however_often_the_request_comes(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begin(api)
+        first = await push(api, '{"user":"ann","amount":1}\n{"user":"bob"}\n', id_="a")
+        assert first.status_code == 200, first.text
+        body = first.json()
+        assert (body["records"], body["replayed"], body["complete"], body["step"]) == (2, False, False, None)
+        again = (await push(api, '{"user":"ann","amount":1}\n{"user":"bob"}\n', id_="a")).json()
+        assert again == {**body, "replayed": True}
+        same_rows = (await push(api, '[{"user":"ann","amount":1},{"user":"bob"}]', JSON, "a")).json()
+        assert same_rows["replayed"] is True
+        assert "other rows" in told(await push(api, '{"user":"eve"}', id_="a"), 409)
+        other = (await push(api, 'user,amount\nann,1\n"b,ob",\n', CSV, "b")).json()
+        assert other["token"] != body["token"]
+        unnamed = [(await push(api, '{"user":"ann"}')).json()["request_id"] for _ in range(2)]
+        assert unnamed[0] != unnamed[1]
+        found = await api.get("/v1/pipelines/p/completion", token=body["token"])
+        assert {each["state"] for each in found["records"]} == {"waiting"}
+
+    run(scenario)
+
+
+def test_the_answer_can_wait_for_the_step(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begin(api)
+        first = (await push(api, '{"user":"ann"}', id_="a")).json()
+        _, partition, offset = first["token"].rsplit(":", 2)
+        ends = [9, 9]
+        ends[int(partition)] = int(offset) + 1
+        await api.told.step(*ends)
+        done = (await push(api, '{"user":"ann"}', id_="a", wait_s=20)).json()
+        assert (done["replayed"], done["complete"], done["step"]) == (True, True, 1)
+
+    run(scenario)
+
+
+def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begin(api)
+        for body, kind, said in [
+            ('{"user":"ann"}\n{"user":"bob","amount":"x"}', NDJSON, "row 2 field 'amount': 'x' is not INT"),
+            ('{"user":"ann","amuont":1}', NDJSON, "did you mean 'amount'?"),
+            ('{"user":', NDJSON, "row 1 is not JSON"),
+            (b'{"user":"\xff"}', NDJSON, "is not UTF-8"),
+            ("", NDJSON, "there are no rows"),
+            ("[1]", JSON, "row 1 is 1, and must be an object"),
+            ('{"user":"ann"}', JSON, "must be an array of rows"),
+            ("user,amount\nann\n", CSV, "row 1 (line 2) has 1 cells, the first line names 2"),
+        ]:
+            found = told(await push(api, body, kind, "wrong"), 422)
+            assert said in found, found
+        assert "must be application/x-ndjson" in told(await push(api, "x", "text/plain"), 415)
+        assert "printable ASCII" in told(await push(api, "{}", id_="x" * 256), 422)
+        assert "does not have; there are user, amount" in told(await push(api, "{}", key="nothing"), 422)
+        assert f"{MAX_PUSH_BYTES} are allowed" in told(await push(api, b" " * (MAX_PUSH_BYTES + 1)), 413)
+        # The id is free still: nothing came of it.
+        fine = await push(api, '{"user":"ann"}', id_="wrong")
+        assert fine.json()["replayed"] is False
+
+    run(scenario)
+
+
+def test_only_inputs_of_json_and_raw_ones_take_rows(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begin(api)
+        assert (await api.client.post("/v1/pipelines/p/ingress/nothing", content="{}")).status_code == 404
+        assert (await api.client.post("/v1/pipelines/q/ingress/in", content="{}")).status_code == 404
+        await api.told.say(replace(api.told.spec, inputs=(replace(api.told.input, value_format="avro"),)))
+        await api.seen(5)
+        assert "its values are avro" in told(await push(api, "{}"), 422)
+
+    run(scenario)

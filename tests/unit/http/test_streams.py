@@ -1,0 +1,157 @@
+"""Server-sent events of an output: their text, when a stream ends, and what a client that does not read, or has gone, costs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
+from kcontrol.adapters.http.streams import _events
+from kcontrol.errors import InputGoneError
+
+
+@dataclass(frozen=True)
+class Record:
+    key: bytes | None
+    value: bytes | None
+    partition: int = 0
+    offset: int = 7
+    timestamp_ms: int = 5
+
+
+class Script:
+    """Pieces that are given one by one; then none."""
+
+    def __init__(self, pieces: Sequence[Piece | Exception | None]) -> None:
+        self.left, self.taken, self.closed = list(pieces), 0, 0
+
+    def take(self) -> Piece | None:
+        self.taken += 1
+        piece = self.left.pop(0) if self.left else None
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def streams(script: Script, longest_s: float = 60.0) -> OutputStreams:
+    return OutputStreams(lambda *_: script, most=1, longest_s=longest_s)
+
+
+def events(script: Script, longest_s: float = 60.0, value_format: str = "json") -> AsyncGenerator[str, None]:
+    of = streams(script, longest_s)
+    return cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), value_format))
+
+
+async def first(script: Script, count: int, value_format: str = "json") -> list[str]:
+    """So many texts; then the client goes."""
+    stream = events(script, value_format=value_format)
+    found = [await anext(stream) for _ in range(count)]
+    await stream.aclose()
+    return found
+
+
+def test_rows_have_no_id_and_their_step_has() -> None:
+    script = Script(
+        [Rows(3, [Record(b"k", b'{"a": 1.10}')]), StepDone(3, 1, 2, 9), Voided(1, 5, "bad\ninput"), None]
+    )
+    assert asyncio.run(first(script, 5)) == [
+        "retry: 1000\n\n",
+        'event: row\ndata: {"step":3,"partition":0,"offset":7,"timestamp_ms":5,"key":"k","value":{"a": 1.10}}\n\n',
+        'event: step\nid: 3\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
+        'event: voided\nid: 5\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',
+        ": nothing yet\n\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "value_format", "shown"),
+    [
+        (b'{\n"a":\r\n1}', "json", {"a": 1}),
+        (b"not json", "json", "not json"),
+        (b"NaN", "json", "NaN"),
+        (b"[" * 100_000, "json", "[" * 100_000),
+        (b"\xff", "json", {"base64": "/w=="}),
+        (b"1", "raw", "1"),
+        ("ü\n".encode(), "raw", "ü\n"),
+        (b"\x00\xff", "avro", {"base64": "AP8="}),
+        (None, "json", None),
+    ],
+)
+def test_any_value_is_one_line_of_json(value: bytes | None, value_format: str, shown: object) -> None:
+    _, text = asyncio.run(first(Script([Rows(1, [Record(None, value)])]), 2, value_format))
+    name, data, *rest = text.split("\n")
+    assert (name, rest) == ("event: row", ["", ""])
+    assert json.loads(data.removeprefix("data: "))["value"] == shown
+
+
+def test_nothing_is_taken_before_the_client_has_taken_what_came_before() -> None:
+    script = Script([Rows(1, [Record(None, b"1")])] * 9)
+
+    async def run() -> None:
+        stream = events(script)
+        for taken in range(3):
+            await anext(stream)
+            assert script.taken == taken
+        await stream.aclose()
+
+    asyncio.run(run())
+    assert (script.taken, script.closed) == (2, 1)
+
+
+def test_a_stream_that_is_long_enough_ends_behind_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("kcontrol.adapters.http.streams.time.monotonic", lambda: now_s[0])
+    row = Rows(1, [Record(None, b"1")])
+    script = Script([row, row, StepDone(1, 2, 0, 9), Rows(2, [])])
+
+    async def run() -> list[str]:
+        stream = events(script, longest_s=60.0)
+        begun = [await anext(stream), await anext(stream)]
+        now_s[0] = 61.0
+        return [*begun, *[text async for text in stream]]
+
+    assert [text.partition("\n")[0] for text in asyncio.run(run())] == [
+        "retry: 1000",
+        "event: row",
+        "event: row",
+        "event: step",
+    ]
+
+
+def test_what_ends_it_is_told_as_an_event() -> None:
+    script = Script([InputGoneError("records are gone")])
+
+    async def run() -> list[str]:
+        return [text async for text in events(script)]
+
+    assert asyncio.run(run())[-1] == 'event: problem\ndata: {"detail":"records are gone"}\n\n'
+    assert script.closed == 1
+
+
+def test_a_client_that_has_gone_frees_its_place_begun_or_not() -> None:
+    script = Script([])
+    of = streams(script)
+
+    async def run() -> None:
+        stream = cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), "json"))
+        await anext(stream)
+        assert of.running == 1
+        await stream.aclose()
+        assert (of.running, script.closed) == (0, 1)
+
+    asyncio.run(run())
+    never = OutputStreams(lambda *_: Script([]), most=1, longest_s=1)
+    response = _events(never, never.begin("p", "o", 0), "json")
+    assert never.running == 1
+    del response
+    gc.collect()
+    assert never.running == 0
