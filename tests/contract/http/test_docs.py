@@ -14,10 +14,12 @@ ADDRESS = "localhost:8480"
 
 
 def commands() -> list[list[str]]:
-    """The arguments of every `curl` on the page."""
+    """The arguments of every `curl` on the page whose answer has an end; a stream (-N) is for
+    tests/integration/kafka/test_output_stream.py."""
     blocks = re.findall(r"^```\w*\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("curl ")]
-    return [shlex.split(line.partition(" > ")[0])[1:] for line in lines]
+    found = [shlex.split(line.partition(" > ")[0])[1:] for line in lines]
+    return [arguments for arguments in found if "-sN" not in arguments]
 
 
 def request(options: list[str]) -> tuple[str, str | None, int]:
