@@ -94,7 +94,7 @@ def test_nothing_reaches_beyond_the_page(run: Run, viewport: dict[str, int]) -> 
         await expect(console.page.get_by_role("dialog")).to_be_visible()
         await fits()
         await console.open(f"clicks/steps/{console.cluster.clicks.steps}")
-        await expect(console.page.get_by_role("heading", name="Layout")).to_be_visible()
+        await expect(console.page.get_by_role("heading", name="Layout: how it was cut")).to_be_visible()
         await fits()
         table = console.page.get_by_role("table", name="Input clicks")
         await expect(table.get_by_role("row")).to_have_count(7 if viewport is not PHONE else 6)

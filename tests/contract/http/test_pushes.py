@@ -101,8 +101,8 @@ def test_only_inputs_of_json_and_raw_ones_take_rows(run: Run) -> None:
         await _begin(api)
         assert (await api.client.post("/v1/pipelines/p/ingress/nothing", content="{}")).status_code == 404
         assert (await api.client.post("/v1/pipelines/q/ingress/in", content="{}")).status_code == 404
-        await api.told.say(replace(api.told.spec, inputs=(replace(api.told.input, value_format="avro"),)))
-        await api.seen(5)
+        avro = replace(api.told.spec, inputs=(replace(api.told.input, value_format="avro"),))
+        await api.seen(await api.told.say(avro))
         assert "its values are avro" in told(await push(api, "{}"), 422)
 
     run(scenario)

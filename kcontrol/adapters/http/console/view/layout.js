@@ -24,8 +24,8 @@ export function layout(status) {
   const underWay = now.change !== null && !OVER.includes(now.change.phase);
   return h(
     "section",
-    { class: "panel", key: "layout", "aria-labelledby": "layout-title" },
-    h("h2", { id: "layout-title" }, "Layout"),
+    { class: "panel", key: "layout", "aria-labelledby": "shards-title" },
+    h("h2", { id: "shards-title" }, "Layout"),
     h("p", { class: "sub" }, owned(now)),
     now.change && changed(now.change, underWay),
     form(status, underWay),
