@@ -61,9 +61,8 @@ def cut(
     written, and these read so far and no further before they stand themselves. Exit code 3 if that takes too long.
 
     \b
-    Examples:
-      kcontrol cut enrich totals alerts
-      kcontrol cut enrich totals alerts --drain --timeout 60
+    Examples:  kcontrol cut enrich totals alerts
+               kcontrol cut enrich totals alerts --drain --timeout 60
     """
     names = tuple(dict.fromkeys(pipelines))
     if drains:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.transaction import owner
+from kcontrol.adapters.kafka.transaction import requests
 from kcontrol.settings.cluster import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, SimulatedWorld, World
 from tests.support.ports import free_ports
@@ -58,7 +58,7 @@ def run(request: pytest.FixtureRequest, tells_epochs: bool, monkeypatch: pytest.
         return lambda scenario: asyncio.run(asyncio.wait_for(_in(made, scenario), _DEADLINE_S))
     if not tells_epochs:
         # As of a cluster whose transaction.version is below 2, which takes the same requests.
-        monkeypatch.setattr(owner, "has_epoch_for_each", lambda answer: False)
+        monkeypatch.setattr(requests, "has_epoch_for_each", lambda answer: False)
     proxied = request.getfixturevalue("proxied_broker")
     return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, proxied), _DEADLINE_S))
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter, WriteLimits
 from kcontrol.backoff import Backoff
@@ -178,10 +179,14 @@ def test_a_partition_that_is_not_in_the_transaction(
 def _until_written(settings: ClusterSettings, topic: str, partition: int) -> None:
     where = {"bootstrap.servers": settings.bootstrap_servers, "group.id": "ends"}
     consumer = Consumer({**where, "isolation.level": "read_uncommitted"})
+
+    def is_written() -> bool:
+        with suppress(KafkaException):  # A partition that was added may not be led yet.
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1] > 0
+        return False
+
     try:
-        assert Backoff(5, 50, 10_000).poll(
-            lambda: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1] > 0
-        )
+        assert Backoff(5, 50, 10_000).poll(is_written)
     finally:
         consumer.close()
 
