@@ -21,6 +21,7 @@ from kcontrol.core.model import (
     InputSlice,
     InputSpec,
     SavedFiles,
+    StepBoundary,
     StepResult,
     StepWork,
 )
@@ -43,7 +44,7 @@ class QuickEngine:
     async def open(self, step: int, *_: object) -> None:
         self._step = step
 
-    async def run_step(self, work: StepWork, *_: object) -> StepResult:
+    async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:  # noqa: ARG002 - none is replayed
         read = (
             InputSlice(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to, p.to - p.from_, EMPTY_DIGEST)
             for p in work.division

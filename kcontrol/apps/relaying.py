@@ -30,7 +30,6 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
     Checkpoint,
-    LayoutPhase,
     LayoutReady,
     LayoutRequest,
     NodeJoin,
@@ -44,6 +43,7 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
+from kcontrol.views.upgrades import OVER
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -52,7 +52,6 @@ LOOK_EVERY_S = 0.5
 BEAT_S = 1.0
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
-_OVER = (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP)
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
@@ -96,7 +95,7 @@ def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:
     told = None if status is None else status.layout
     if request is None or request.nodes == 0 or request.number != _number(steps) + 1:
         return None
-    answered = told is not None and told.request_id == request.request_id and told.phase in _OVER
+    answered = told is not None and told.request_id == request.request_id and told.phase in OVER
     return None if answered else request
 
 

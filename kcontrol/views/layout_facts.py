@@ -10,7 +10,7 @@ from kcontrol.core.model import LayoutRequest, LayoutStatus
 from kcontrol.core.step.assignment import owners_of
 from kcontrol.views.base import Facts
 from kcontrol.views.pipeline_projection import PipelineProjection
-from kcontrol.views.upgrades import fate_of
+from kcontrol.views.upgrades import OVER, fate_of
 
 
 class LayoutChangeFacts(Facts):
@@ -51,7 +51,7 @@ class LayoutFacts(Facts):
     def changes(self) -> LayoutChangeFacts | None:
         """What is under way."""
         change = self.change
-        return change if change is not None and change.phase not in ("done", "refused", "given_up") else None
+        return change if change is not None and change.phase not in OVER else None
 
 
 def layout_of(projection: PipelineProjection) -> LayoutFacts:

@@ -90,9 +90,10 @@ def records_of(package: CodePackage) -> Iterator[tuple[bytes, bytes]]:
             "pipeline does not need, or put it where the hosts can read it"
         )
     parts = [packed[begin : begin + PART_BYTES] for begin in range(0, len(packed), PART_BYTES)]
+    name = package.name
     for number, part in enumerate(parts, start=1):
-        yield _key(package.name, number, len(parts)), part
-    yield _key(package.name, 0, len(parts)), _manifest_bytes(package.manifest)
+        yield _key(name, number, len(parts)), part
+    yield _key(name, 0, len(parts)), _manifest_bytes(package.manifest)
 
 
 class PackageParts:

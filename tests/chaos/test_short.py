@@ -23,6 +23,20 @@ def seed_of_this_run() -> int:
     return seed
 
 
+def check_rounds(module: str, *arguments: str) -> None:
+    """In a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=3_500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 violations" in done.stdout
+
+
 @pytest.mark.timeout(900)
 def test_a_few_rounds_of_chaos(tmp_path: Path) -> None:
     tell = lambda done: print(round_line(done))  # noqa: E731, T201
@@ -48,13 +62,4 @@ KINDS = {
 def test_a_few_rounds_of_every_kind(kind: str) -> None:
     """In a process of its own, which knows from the start what kind it is."""
     asked = [*KINDS[kind], "--rounds", str(ROUNDS), "--seed", str(seed_of_this_run())]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.chaos", *asked],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=3_500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 violations" in done.stdout
+    check_rounds("tests.chaos", *asked)

@@ -7,7 +7,8 @@ import asyncio
 import json
 import socket
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,20 @@ class Upgraded(Changed):
         return "kcontrol.cli" in command and any(str(self.directory) in word for word in command)
 
 
+@contextmanager
+def _at_work(upgraded: Upgraded, directory: Path) -> Iterator[list[KcontrolProcess]]:
+    """The two old nodes, while steps are made under load."""
+    with ExitStack() as stack:
+        log = directory / "coordinator.log"
+        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=directory, log=log))
+        old = [stack.enter_context(upgraded.old_node(node)) for node in range(2)]
+        stack.callback(upgraded.end_started)
+        upgraded.pipeline.produce(_EACH)
+        until_made_by(upgraded.pipeline, 2)
+        stack.enter_context(under_load(upgraded.pipeline))
+        yield old
+
+
 @pytest.mark.parametrize("way", ["in-place", "replace"])
 def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
     settings: ClusterSettings, tmp_path: Path, way: str
@@ -106,15 +121,7 @@ def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
     upgraded = Upgraded(settings, tmp_path)
     pipeline = upgraded.pipeline
     where = tmp_path / ("host-{node}" if way == "in-place" else "new-host-{node}")
-    with ExitStack() as stack:
-        log = tmp_path / "coordinator.log"
-        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=tmp_path, log=log))
-        old = [stack.enter_context(upgraded.old_node(node)) for node in range(2)]
-        stack.callback(upgraded.end_started)
-        pipeline.produce(_EACH)
-        until_made_by(pipeline, 2)
-        stack.enter_context(under_load(pipeline))
-
+    with _at_work(upgraded, tmp_path) as old:
         said = upgraded.upgrade("--way", way, "--start", upgraded.start(str(where)))
         assert [(each["node"], each["host"], each["kcontrol"]) for each in said["nodes"]] == [
             (node, socket.gethostname(), NUMBER) for node in range(2)
@@ -144,15 +151,7 @@ def test_nodes_are_added_and_removed_until_all_are_of_the_new_version_by_a_comma
     upgraded = Upgraded(settings, tmp_path)
     pipeline = upgraded.pipeline
     how = ("--way", way, "--start", upgraded.start(str(tmp_path / "new-hosts")))
-    with ExitStack() as stack:
-        log = tmp_path / "coordinator.log"
-        stack.enter_context(KcontrolProcess("coordinator", env=upgraded.env, cwd=tmp_path, log=log))
-        old = [stack.enter_context(upgraded.old_node(node)) for node in range(2)]
-        stack.callback(upgraded.end_started)
-        pipeline.produce(_EACH)
-        until_made_by(pipeline, 2)
-        stack.enter_context(under_load(pipeline))
-
+    with _at_work(upgraded, tmp_path) as old:
         upgraded.upgrade_until_killed(*how, nodes=meanwhile)
         said = upgraded.upgrade(*how)
         assert [(each["node"], each["change"]) for each in said["nodes"]] == made

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from bench.quick_node import QuickEngine
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -22,12 +23,10 @@ from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
 from kcontrol.adapters.kafka.write.writer import TransactionWriter
 from kcontrol.core.model import (
     EMPTY_DIGEST,
-    Checkpoint,
     InputSlice,
     InputSpec,
     OutputSlice,
     PipelineSpec,
-    SavedFiles,
     StepBoundary,
     StepResult,
     StepWork,
@@ -70,21 +69,12 @@ def values_of(settings: ClusterSettings, topic: str, partition: int, from_: int,
         consumer.close()
 
 
-class RelayEngine:
+class RelayEngine(QuickEngine):
     """Without state: it can be opened at every step."""
 
     def __init__(self, settings: ClusterSettings, spec: PipelineSpec) -> None:
+        super().__init__()
         self._settings, self._spec = settings, spec
-        self._step = 0
-
-    def openable(self) -> tuple[int, ...]:
-        return (self._step,) if self._step else ()
-
-    async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        return tuple(one.step for one in checkpoints)
-
-    async def open(self, step: int, *_: object) -> None:
-        self._step = step
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
         return await asyncio.to_thread(self._relay, work, expected is None)
@@ -114,23 +104,6 @@ class RelayEngine:
                 batch = pa.RecordBatch.from_arrays([passed], ["value"])
                 writer.write(batch, np.full(len(values), partition, np.int32))
         return writer.finish()
-
-    async def run_stage(self, *_: object) -> StepResult:
-        raise AssertionError("there is one stage")
-
-    async def finish_step(self, step: int, *_: object) -> None:
-        self._step = step
-
-    async def pin(self, step: int) -> None: ...
-
-    async def save(self, step: int, *_: object) -> SavedFiles:
-        return SavedFiles(f"manifests/step-{step}.json", 1, 1_000)
-
-    async def drop_parts(self, kept: Sequence[Checkpoint]) -> None: ...
-
-    def cancel(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 async def run(bootstrap_servers: str, prefix: str, pipeline: str) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.chaos.test_short import seed_of_this_run
-from tests.support.processes import ROOT
+from tests.chaos.test_short import check_rounds, seed_of_this_run
 
 ROUNDS = 3
 
@@ -17,13 +13,4 @@ ROUNDS = 3
 @pytest.mark.timeout(3_600)
 def test_a_few_rounds_against_hosts() -> None:
     asked = ["--hosts", "5", "--pipelines", "2", "--rounds", str(ROUNDS), "--seed", str(seed_of_this_run())]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.chaos.hosts", *asked],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=3_500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 violations" in done.stdout
+    check_rounds("tests.chaos.hosts", *asked)

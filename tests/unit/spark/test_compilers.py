@@ -30,7 +30,7 @@ def test_what_is_not_among_the_settings_may_be_in_sparks_own_file(tmp_path: Path
 
 
 def test_nothing_is_asked_of_java_where_compilers_keep_their_weight() -> None:
-    assert compilers_option({NICENESS_SETTING: "0"}) == ""
+    assert compilers_option(0) == ""
 
 
 def test_a_jvm_that_somebody_else_has_started_or_that_is_gone_is_left_alone() -> None:

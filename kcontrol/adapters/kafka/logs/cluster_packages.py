@@ -67,9 +67,7 @@ class KafkaPackages:
         return parts
 
     async def _all(self) -> list[RawRecord]:
-        reader = PartitionReader(self._rpc, self._topic, 0, READ_UNCOMMITTED)
-        reader.position = await reader.begin()
-        return await reader.read_to_end()
+        return await PartitionReader(self._rpc, self._topic, 0, READ_UNCOMMITTED).read_all()
 
     async def close(self) -> None:
         await self._appender.close()

@@ -80,9 +80,8 @@ class KafkaSnapshots:
 
     async def _read(self) -> dict[Mark, _Stored]:
         reader = PartitionReader(self._rpc, self._topic, 0, READ_UNCOMMITTED)
-        reader.position = await reader.begin()
         found: dict[Mark, _Stored] = {}
-        for mark, what, record in _known(await reader.read_to_end()):
+        for mark, what, record in _known(await reader.read_all()):
             stored = found.setdefault(mark, _Stored(record.offset))
             if what == [_CONFIRMED]:
                 stored.confirmed = True

@@ -97,6 +97,11 @@ class PartitionReader:
             self.position = answer.visible.next_offset
         return records
 
+    async def read_all(self) -> list[RawRecord]:
+        """`read_to_end`, from where the partition begins now. Raises AccessError, too."""
+        self.position = await self.begin()
+        return await self.read_to_end()
+
     async def read_settled(self, at_least: int, timeout_ms: int) -> list[RawRecord]:
         """All records, once no transaction is open in the partition and `at_least`, an offset
         that is known to be reached, is.

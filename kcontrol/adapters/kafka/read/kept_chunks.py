@@ -34,15 +34,21 @@ class KeptChunks:
     def __init__(self, most_bytes: int = MOST_BYTES, most_chunk_bytes: int = MOST_CHUNK_BYTES) -> None:
         self._most_bytes, self._most_chunk_bytes = most_bytes, most_chunk_bytes
         self._kept: OrderedDict[tuple[uuid.UUID, int], _KeptChunk] = OrderedDict()
+        self._bytes = 0
 
     def keep(self, wanted: RangeId, chunk: Chunk, end: int) -> None:
         """A chunk that holds what there is from its position to `end`, beyond the end of the range."""
         fits = wanted.isolation == READ_COMMITTED and len(chunk.records) <= self._most_chunk_bytes
         if not fits or end <= wanted.to:
             return
-        self._kept[wanted.topic_id, wanted.partition] = _KeptChunk(chunk, end)
-        while sum(len(kept.chunk.records) for kept in self._kept.values()) > self._most_bytes:
-            self._kept.popitem(last=False)
+        place = wanted.topic_id, wanted.partition
+        if place in self._kept:
+            self._bytes -= len(self._kept.pop(place).chunk.records)
+        self._kept[place] = _KeptChunk(chunk, end)
+        self._bytes += len(chunk.records)
+        while self._bytes > self._most_bytes:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone.chunk.records)
 
     def take(self, wanted: RangeId) -> Chunk | None:
         """The first chunk of a range, if it begins in one that is kept."""

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger
 from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.engine.releases import Releases
+from kcontrol.adapters.spark.session.conf import whole_number
 from kcontrol.adapters.spark.sink.writer_plan import Ways
-from kcontrol.errors import KcontrolError, SparkSettingError
+from kcontrol.errors import KcontrolError
 
 WAIT_SETTING = "spark.kcontrol.aheadWaitMs"
 """How long a job that was begun ahead waits for its step before it ends; 0: none is begun ahead."""
@@ -39,11 +40,7 @@ class Shape:
 def ahead_wait_s(spark: SparkSession) -> float:
     """What the session's configuration says of WAIT_SETTING. Raises SparkSettingError."""
     text = spark.conf.get(WAIT_SETTING, str(WAIT_MS)) or ""
-    if not text.isascii() or not text.isdigit() or int(text) > MOST_WAIT_MS:
-        raise SparkSettingError(
-            f"Spark setting {WAIT_SETTING} is {text!r}: it must be milliseconds from 0 to {MOST_WAIT_MS}"
-        )
-    return int(text) / 1_000
+    return whole_number(WAIT_SETTING, text, f"milliseconds from 0 to {MOST_WAIT_MS}", MOST_WAIT_MS) / 1_000
 
 
 class JobAhead:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
-from kcontrol.errors import SparkSettingError
+from kcontrol.adapters.spark.session.conf import whole_number
 
 RECORDS_SETTING = "spark.kcontrol.interpretedRecords"
 """Steps with so many records at most, on this node, are computed so; 0: none."""
@@ -28,11 +28,8 @@ def interpreted_records(spark: SparkSession) -> int:
     """What the session's configuration says of RECORDS_SETTING; 0 where its user has chosen how Spark computes. Raises
     SparkSettingError."""
     text = spark.conf.get(RECORDS_SETTING, str(RECORDS)) or ""
-    if not text.isascii() or not text.isdigit():
-        raise SparkSettingError(
-            f"Spark setting {RECORDS_SETTING} is {text!r}: it must be a number of records, 0 or more"
-        )
-    return 0 if _FACTORY in spark.conf.getAll else int(text)
+    records = whole_number(RECORDS_SETTING, text, "a number of records, 0 or more")
+    return 0 if _FACTORY in spark.conf.getAll else records
 
 
 class SmallSteps:

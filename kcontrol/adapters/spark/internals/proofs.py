@@ -30,7 +30,8 @@ def place_of_proof(spark: SparkSession, used: Mapping[str, tuple[str, ...]]) -> 
     if not jars:
         return None
     sought = sorted((name, *members) for name, members in used.items())
-    files = sorted((jar.name, jar.stat().st_size, int(jar.stat().st_mtime)) for jar in jars)
+    looks = ((jar.name, jar.stat()) for jar in jars)
+    files = [(name, found.st_size, int(found.st_mtime)) for name, found in looks]
     digest = hashlib.sha256(repr((str(jars[0].parent), sought, files)).encode()).hexdigest()
     return cache_home() / f"spark-{spark.version}-{digest[:16]}.proven"
 

@@ -69,7 +69,7 @@ def session(
         check_master(master)
         builder = builder.master(master)
     values = {
-        **_jvm_options(java, extra),
+        **_jvm_options(java, extra, niceness),
         **_QUIET,
         **{setting.name: setting.value for setting in SETTINGS},
         **extra,
@@ -118,10 +118,10 @@ def _silence(spark: SparkSession) -> None:
         view.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
 
 
-def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:
+def _jvm_options(java: Java, settings: Mapping[str, str], niceness: int) -> dict[str, str]:
     """For a JVM that is about to start; none where its user has set some in the same place."""
     quiet = "" if logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG) else logging_option(settings)
-    chosen = (start_options(java), collector_option(settings), compilers_option(settings), quiet)
+    chosen = (start_options(java), collector_option(settings), compilers_option(niceness), quiet)
     options = " ".join(filter(None, chosen))
     return {JVM_OPTIONS: options} if options and JVM_OPTIONS not in spark_defaults(os.environ) else {}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kcontrol.adapters.spark.session.collector import spark_defaults
-from kcontrol.errors import SparkSettingError
+from kcontrol.adapters.spark.session.conf import whole_number
 
 NICENESS_SETTING = "spark.kcontrol.compilerNiceness"
 """By how much it gives way, as nice(1) counts; 0: not at all."""
@@ -38,16 +38,12 @@ def compiler_niceness(settings: Mapping[str, str], environment: Mapping[str, str
     defaults = spark_defaults(os.environ if environment is None else environment)
     written = re.search(rf"^\s*{re.escape(NICENESS_SETTING)}\s*[\s=:]\s*(\S*)", defaults, re.MULTILINE)
     text = settings.get(NICENESS_SETTING, str(NICENESS) if written is None else written[1])
-    if not text.isascii() or not text.isdigit() or int(text) > _MOST:
-        raise SparkSettingError(
-            f"Spark setting {NICENESS_SETTING} is {text!r}: it must be a number from 0 to {_MOST}"
-        )
-    return int(text)
+    return whole_number(NICENESS_SETTING, text, f"a number from 0 to {_MOST}", _MOST)
 
 
-def compilers_option(settings: Mapping[str, str]) -> str:
-    """The option for a JVM that is about to start; '' where none is needed. Raises SparkSettingError."""
-    return OPTION if compiler_niceness(settings) and sys.platform == "linux" else ""
+def compilers_option(niceness: int) -> str:
+    """The option for a JVM that is about to start; '' where none is needed."""
+    return OPTION if niceness and sys.platform == "linux" else ""
 
 
 def let_compilers_give_way(gateway: Any, niceness: int) -> int:

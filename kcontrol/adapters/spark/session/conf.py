@@ -31,6 +31,13 @@ class Need(StrEnum):
     """Only time is lost: warned of."""
 
 
+def whole_number(name: str, text: str, wanted: str, most: int | None = None) -> int:
+    """A setting's value, from 0 to `most`. wanted: what it must be, for the message. Raises SparkSettingError."""
+    if not text.isascii() or not text.isdigit() or (most is not None and int(text) > most):
+        raise SparkSettingError(f"Spark setting {name} is {text!r}: it must be {wanted}")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One Spark setting: what it must be, and why. `static` ones can't be set once the application runs."""
