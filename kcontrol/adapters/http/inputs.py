@@ -74,7 +74,7 @@ class InputAnswer(BaseModel):
 class SkipOrder(BaseModel):
     """What to skip."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     partition: int = Field(ge=0, le=2**31 - 1)
     to_offset: int = Field(ge=0, le=MAX_LONG, description="Where the next step begins instead.")

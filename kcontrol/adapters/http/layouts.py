@@ -25,7 +25,7 @@ NodeNumber = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 class LayoutOrder(BaseModel):
     """Another layout: one of `nodes`, `without` and `replace`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     nodes: int | None = Field(default=None, ge=1, le=MAX_NODES, description="How many nodes there are to be.")
     without: NodeNumber | None = Field(

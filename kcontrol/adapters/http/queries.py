@@ -48,7 +48,7 @@ class Answers:
 class TableQuestionBody(BaseModel):
     """A question about a pipeline's state and outputs."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     sql: str = Field(
         description=f"One statement that reads, in Spark's SQL, of at most {MAX_SQL_CHARACTERS:,} characters."

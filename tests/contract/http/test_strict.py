@@ -60,3 +60,25 @@ def test_a_body_that_is_not_what_is_wanted_is_refused(
         assert what in answer.json()["detail"]
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/query", {"sql": "SELECT 1", "timeout_s": True}, "body.timeout_s"),
+        ("/query", {"sql": "SELECT 1", "limit": "10"}, "body.limit"),
+        ("/inputs/in/skip", {"partition": False, "to_offset": 9, "by": "me"}, "body.partition"),
+        ("/layout", {"nodes": "2"}, "body.nodes"),
+    ],
+)
+def test_what_is_not_of_the_documented_type_is_refused_and_not_converted(
+    run: Run, path: str, body: dict[str, object], where: str
+) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.seen(0)
+        answer = await api.client.post(f"{P}{path}", json=body)
+        assert answer.status_code == 422, answer.text
+        assert where in {fault["where"] for fault in answer.json()["faults"]}
+
+    run(scenario)
