@@ -30,7 +30,7 @@ class Member:
     def __init__(self, settings: ClusterSettings, topic: str, home: Path) -> None:
         self.group = f"group-{uuid4().hex[:8]}"
         self.seen: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
-        self.changed = asyncio.Condition()
+        self.changed = asyncio.Event()
         self.assignments = 0
         self.refuses = b""
         loop = asyncio.get_running_loop()
@@ -50,22 +50,17 @@ class Member:
             if each.value == self.refuses:
                 raise ValueError("this one is refused")
             self.seen[partition].append(each.value)
-        self._tell()
+        self.changed.set()
 
     async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
         self.assignments += len(assigned) == PARTITIONS
-        self._tell()
-
-    def _tell(self) -> None:
-        asyncio.ensure_future(self._told())
-
-    async def _told(self) -> None:
-        async with self.changed:
-            self.changed.notify_all()
+        self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(TIMEOUT_S), self.changed:
-            await self.changed.wait_for(condition)
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
 
 
 def run(
