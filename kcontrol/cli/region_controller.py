@@ -43,7 +43,11 @@ def region_controller(
     names = tuple(map(check_region_name, regions))
 
     def ready() -> None:
-        facts = {"region_controller": "ready", "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
+        facts = {
+            "region_controller": "ready",
+            "pid": os.getpid(),
+            "bootstrap_servers": cluster.bootstrap_servers,
+        }
         click.echo(json.dumps(facts) if as_json else f"the region controller is ready (pid {os.getpid()})")
 
     async def run() -> None:

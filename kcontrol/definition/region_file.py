@@ -1,13 +1,13 @@
 """A region as people define it: a TOML file with its name, its pipelines and its times.
 
-    region = "end-of-day"
-    pipelines = ["enrich", "totals", "alerts"]
-    trigger = "periodic"            # or "operator_driven": only when somebody asks
-    period = "60 s"                 # from the end of one drain to the beginning of the next
-    drain_timeout = "180 s"
-    reset_timeout = "180 s"
-    max_reset_attempts = 5
-    keep_cuts = 1000
+region = "end-of-day"
+pipelines = ["enrich", "totals", "alerts"]
+trigger = "periodic"            # or "operator_driven": only when somebody asks
+period = "60 s"                 # from the end of one drain to the beginning of the next
+drain_timeout = "180 s"
+reset_timeout = "180 s"
+max_reset_attempts = 5
+keep_cuts = 1000
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def region_settings(file: Path) -> RegionSettings:
         raise ConfigurationError(f"{file} can't be read: {error}") from error
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}" for each in error.errors()
+            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors()
         )
         raise ConfigurationError(f"{file}: {wrong}") from None
     if found.trigger not in set(Trigger):

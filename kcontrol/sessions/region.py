@@ -156,7 +156,7 @@ class RegionSession:
     def _changes(self, definition: RegionDefinition, members: MembersSeen) -> Iterable[LedStep]:
         value = self._value
         for _ in range(_MOST_CHANGES):
-            led = next_change(value, definition, self._seen(value, members))
+            led = next_change(value, definition, self._seen(members))
             if led is None:
                 return
             value = led.value
@@ -164,7 +164,7 @@ class RegionSession:
             yield led
         raise AssertionError(f"region {self._region!r} does not come to rest: {value}")
 
-    def _seen(self, value: RegionValue, members: MembersSeen) -> RegionSeen:
+    def _seen(self, members: MembersSeen) -> RegionSeen:
         timer, _, due_ms = self._alarm
         return RegionSeen(
             lives=members.lives,
@@ -280,8 +280,8 @@ def _gone_on(cut: RegionCut | None, stand: Mapping[str, int]) -> tuple[str, ...]
     """Of pipelines that are to stay at a cut: those whose hold was not renewed in time once."""
     pipelines = () if cut is None else cut.pipelines
     return tuple(
-        f"{one.pipeline} stands at step {stand[one.pipeline]}, and the cut is at its step {one.step}: nobody had renewed its hold. "
-        "Resume the region, and drain it again"
+        f"{one.pipeline} stands at step {stand[one.pipeline]}, and the cut is at its step {one.step}: nobody had renewed its "
+        "hold. Resume the region, and drain it again"
         for one in pipelines
         if stand.get(one.pipeline, one.step) != one.step
     )

@@ -20,8 +20,8 @@ class RegionLog(Protocol):
     """The log of one region."""
 
     async def read(self) -> list[RegionLogged]:
-        """What was committed since the last read, without taking it. Raises RetriableError, TopicError, AccessError,
-        DamagedRecordError."""
+        """What was committed since the last read, as far as it is shown yet, without taking it. Raises RetriableError,
+        TopicError, AccessError, DamagedRecordError."""
         ...
 
     async def take(self) -> list[RegionLogged]:

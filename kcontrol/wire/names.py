@@ -151,8 +151,8 @@ class Names:
                 raise ConfigurationError(f"override of {what}: {template!r} {needed}")
             if what in _PER_REGION and not template.endswith("{region}"):
                 raise ConfigurationError(
-                    f"override of {what}: {template!r} must end with {{region}}, so that rights can be granted by what the logs "
-                    "of all regions begin with"
+                    f"override of {what}: {template!r} must end with {{region}}, so that rights can be granted by what the "
+                    "logs of all regions begin with"
                 )
             if what in _PER_EXCHANGE and template.index("{exchange}") < template.index("{pipeline}"):
                 raise ConfigurationError(

@@ -8,12 +8,15 @@ from functools import cache
 from typing import Any, get_args
 
 from kcontrol.core.regions.records import RegionAsked, RegionRecord, region_key
-from kcontrol.errors import DamagedRecordError, UnknownRecordError
+from kcontrol.errors import UnknownRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, record_bytes, record_of
 from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
 ASKED_CLASSES: Mapping[str, type] = {cls.__name__: cls for cls in get_args(RegionAsked)}
-REGION_CLASSES: Mapping[str, type] = {**ASKED_CLASSES, **{cls.__name__: cls for cls in get_args(RegionRecord)}}
+REGION_CLASSES: Mapping[str, type] = {
+    **ASKED_CLASSES,
+    **{cls.__name__: cls for cls in get_args(RegionRecord)},
+}
 
 
 def region_bytes(record: RegionAsked | RegionRecord) -> bytes:

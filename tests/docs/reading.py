@@ -125,7 +125,9 @@ def _toml(block: Block, directory: Path) -> None:
         (directory / "region.toml").write_text(block.text, encoding="utf-8")
         region_settings(directory / "region.toml")
         return
-    assert "[kafka]" in block.text, f"the only TOML that kcontrol reads is {FILE_NAME}, and what defines a region"
+    assert "[kafka]" in block.text, (
+        f"the only TOML that kcontrol reads is {FILE_NAME}, and what defines a region"
+    )
     (directory / FILE_NAME).write_text(block.text, encoding="utf-8")
     resolve_settings(None, dict.fromkeys(_VARIABLE.findall(block.text), "x"), directory)
 

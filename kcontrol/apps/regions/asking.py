@@ -43,7 +43,9 @@ class RegionReader:
         await self.asked.look()
         if self.region not in self.asked.definitions:
             known = ", ".join(sorted(self.asked.definitions)) or "none"
-            raise NotFoundError(f"there is no region {self.region!r}; there are {known}: see kcontrol region apply")
+            raise NotFoundError(
+                f"there is no region {self.region!r}; there are {known}: see kcontrol region apply"
+            )
         self.view = read_on(self.view, await self._log.read())
         return self.view
 

@@ -62,8 +62,8 @@ class ConsumedCut:
                 if done == end:
                     return
         raise InputGoneError(
-            f"cut {self.number}: step {end} of pipeline {pipeline!r} is not there any more; a reset has made it void, or the log "
-            f"has dropped it. What comes after step {done} belongs to no cut before the next one"
+            f"cut {self.number}: step {end} of pipeline {pipeline!r} is not there any more: a reset has made it void, or the "
+            f"log has dropped it. What comes after step {done} belongs to no cut before the next one"
         )
 
 

@@ -35,7 +35,7 @@ _AGAIN_S = 1.0
 
 @dataclass
 class _Member:
-    """One pipeline. said_at: offset of its newest status; heard_s: when that was first seen, None while it may be an old one."""
+    """One pipeline. said_at: offset of its newest status. heard_s: when that was first seen; None: it may be an old one."""
 
     logs: PipelineLogs
     held: HeldPipeline | None = None
@@ -133,7 +133,9 @@ class PipelineMembers:
             await one.begin()
         for name, one in held.items():
             self._members[name].held = one
-        return Draining(graph_of(specs.values()), held, number, DrainMode.STOPPED if stays else DrainMode.ALIGNED)
+        return Draining(
+            graph_of(specs.values()), held, number, DrainMode.STOPPED if stays else DrainMode.ALIGNED
+        )
 
     def _held(self, name: str, spec: PipelineSpec, number: int, stays: bool) -> HeldPipeline:
         lease_ms = HELD_LEASE_MS if stays else LEASE_MS
@@ -221,4 +223,6 @@ def _cut_pipeline(one: DrainedStep) -> CutPipeline:
     def offsets(places: dict[tuple[str, int], int]) -> tuple[CutOffset, ...]:
         return tuple(CutOffset(topic, partition, at) for (topic, partition), at in sorted(places.items()))
 
-    return CutPipeline(one.pipeline, one.cut.step, offsets(dict(one.cut.positions)), offsets(dict(one.cut.ends)))
+    return CutPipeline(
+        one.pipeline, one.cut.step, offsets(dict(one.cut.positions)), offsets(dict(one.cut.ends))
+    )

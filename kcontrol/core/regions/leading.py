@@ -152,7 +152,9 @@ def _ask_drain(value: RegionValue, request: RegionRequest) -> LedStep | None:
     if region.state is RegionState.SPENT:
         return _refused(value, request, _NO_ATTEMPT, RegionOutcome.FAILED)
     if region.is_held:
-        return _refused(value, request, "its pipelines are held at a cut: kcontrol region resume lets them go on")
+        return _refused(
+            value, request, "its pipelines are held at a cut: kcontrol region resume lets them go on"
+        )
     if region.state is not RegionState.PROCESSING:
         return None
     led = _after(value, DrainAsked(PERSON, region.current_seq_id, request.hold), f"by {request.by}")
@@ -180,7 +182,9 @@ def _defined(value: RegionValue, definition: RegionDefinition) -> LedStep:
     """Whoever it names now is brought into line before the next drain."""
     settings: RegionSettings = definition.settings
     lives = {name: life for name, life in value.region.lives.items() if name in settings.members}
-    region = replace(value.region, settings=settings, lives=lives, max_reset_attempts=settings.max_reset_attempts)
+    region = replace(
+        value.region, settings=settings, lives=lives, max_reset_attempts=settings.max_reset_attempts
+    )
     decision = decide_region(region, TookOver())
     happened = RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}")
     after = replace(value, region=decision.region, definition_id=definition.request_id, drain_for="")

@@ -28,8 +28,8 @@ RegionLogged = RegionRecord | RegionTombstone
 
 @dataclass(frozen=True, slots=True)
 class RegionLogView:
-    """changes, cuts: by number, those that are kept. owner: who wrote the newest change or beat; has_ended: and has said that it
-    stops."""
+    """changes, cuts: by number, those that are kept. owner: who wrote the newest change or beat. has_ended: and has said that
+    it stops."""
 
     changes: Mapping[int, RegionChange] = field(default_factory=dict)
     cuts: Mapping[int, RegionCut] = field(default_factory=dict)
@@ -80,5 +80,7 @@ def _forget(table: dict[int, RegionChange] | dict[int, RegionCut], key: str) -> 
     kind, _, number = key.partition("/")
     if number.isdecimal():
         found = table.get(int(number))
-        if (isinstance(found, RegionChange) and kind == "change") or (isinstance(found, RegionCut) and kind == "cut"):
+        if (isinstance(found, RegionChange) and kind == "change") or (
+            isinstance(found, RegionCut) and kind == "cut"
+        ):
             del table[int(number)]

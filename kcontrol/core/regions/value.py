@@ -126,7 +126,9 @@ def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:
         case MemberJoined(member, life):
             return RegionHappening(_Kind.MEMBER_JOINED, member, life, why=why)
         case HealthSeen(healthy):
-            return RegionHappening(_Kind.HEALTH_SEEN, healthy=-1 if healthy is None else int(healthy), why=why)
+            return RegionHappening(
+                _Kind.HEALTH_SEEN, healthy=-1 if healthy is None else int(healthy), why=why
+            )
         case AlarmWentOff(timer):
             return RegionHappening(_Kind.ALARM_WENT_OFF, timer=timer, why=why)
         case DrainAsked(member, seq_id, hold):

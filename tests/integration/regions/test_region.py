@@ -1,5 +1,5 @@
-"""A region of three real pipelines through which records flow, and real controllers of it: killed at each record of a drain, and
-hung. Every cut that is kept is recomputed from the outer input before it."""
+"""A region of three real pipelines through which records flow, and real controllers of it: killed at each record of a drain,
+and hung. Every cut that is kept is recomputed from the outer input before it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kcontrol.apps.regions.asking import region_reader
+from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
 from kcontrol.core.model import HoldPhase
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionState
-from kcontrol.core.regions.records import RegionCut
+from kcontrol.core.regions.records import RegionCut, RegionRequestKind
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.json import from_json
 from tests.conftest import TopicFactory
@@ -47,9 +48,22 @@ class Region(ThreePipelines):
         return done.returncode, done.stderr
 
     def drain(self, *options: str) -> RegionCut:
-        cut = from_json(RegionCut, json.loads(self.command("drain", "all", "--timeout", "150", "--json", *options)))
+        cut = from_json(
+            RegionCut, json.loads(self.command("drain", "all", "--timeout", "150", "--json", *options))
+        )
         self.check_kept(cut)
         return cut
+
+    def ask(self) -> RegionCut:
+        """As the command does, in this process."""
+        request = request_of("all", RegionRequestKind.DRAIN, "a test")
+        answer, view = asyncio.run(ask_region(self.settings, request, 150))
+        return view.cuts[answer.seq_id]
+
+    def kept(self, cut: RegionCut) -> int:
+        """Its number; it is one."""
+        self.check_kept(cut)
+        return cut.number
 
     def controller(self, name: str, crash_at: int = 0) -> KcontrolProcess:
         return KcontrolProcess(
@@ -97,58 +111,43 @@ class Region(ThreePipelines):
 def region(settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path) -> Iterator[Region]:
     """It runs, and records flow."""
     region = Region(settings, tmp_path, topic_factory)
-    with region.running(), region.flowing():
+    with region.running(), region.flowing(0.5):
         region.until_all_have_made_a_step()
         yield region
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(580)
+@pytest.mark.timeout(2_000)
 def test_a_controller_that_is_killed_at_any_record_of_a_drain_is_succeeded(region: Region) -> None:
     region.apply(trigger="operator_driven")
     code, words = region.refused("drain", "all", "--timeout", "1")
     assert code == 3
     assert "nobody is in charge" in words
     cuts: list[int] = []
-    for crash_at in range(1, LONGEST_DRAIN):
-        with region.controller(f"crashing-{crash_at}", crash_at) as crashing:
-            asking = KcontrolProcess(
-                *("region", "drain", "all", "--json", "--timeout", "150"),
-                log=region.home / f"drain-{crash_at}.log",
-                cwd=region.home,
-            )
-            with asking:
-                until(lambda: has_ended(crashing) or has_ended(asking), "killed, or drained", 150)
-                if has_ended(crashing):
-                    assert crashing.process is not None
-                    assert crashing.process.returncode == -signal.SIGKILL, crashing.text()
-                    with region.controlled(f"next-{crash_at}") as successor:
-                        until(lambda: has_ended(asking), "drained by the next", 150, successor.text)
-                        cuts.append(kept(region, asking))
-                        stopped(successor)
-                else:
-                    cuts.append(kept(region, asking))
+    with ThreadPoolExecutor(1) as asking:
+        for crash_at in range(1, LONGEST_DRAIN):
+            with region.controller(f"crashing-{crash_at}", crash_at) as crashing:
+                drained = asking.submit(region.ask)
+                until(lambda: has_ended(crashing) or drained.done(), "killed, or drained", 150)  # noqa: B023
+                if drained.done():
+                    cuts.append(region.kept(drained.result()))
                     stopped(crashing)
                     break
-        region.until_nobody_is_held()
-        region.check_log()
-    else:
-        raise AssertionError(f"a drain is never over within {LONGEST_DRAIN} records")
+                assert crashing.process is not None
+                assert crashing.process.returncode == -signal.SIGKILL, crashing.text()
+                with region.controlled(f"next-{crash_at}") as successor:
+                    cuts.append(region.kept(drained.result(150)))
+                    stopped(successor)
+            region.until_nobody_is_held()
+            region.check_log()
+        else:
+            raise AssertionError(f"a drain is never over within {LONGEST_DRAIN} records")
     assert cuts == sorted(set(cuts)), "no number is used twice"
     assert len(cuts) > 10, cuts
 
 
 def has_ended(process: KcontrolProcess) -> bool:
     return process.process is not None and process.process.poll() is not None
-
-
-def kept(region: Region, asking: KcontrolProcess) -> int:
-    """The number of the cut that was printed, which is one."""
-    assert asking.process is not None
-    assert asking.process.returncode == 0, asking.text()
-    cut = from_json(RegionCut, json.loads(asking.text().splitlines()[-1]))
-    region.check_kept(cut)
-    return cut.number
 
 
 def stopped(process: KcontrolProcess) -> None:

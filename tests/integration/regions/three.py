@@ -1,5 +1,5 @@
-"""Three real pipelines that read each other's topics, and the recomputation of what they had written at a cut, record by record,
-from the outer input before it."""
+"""Three real pipelines that read each other's topics, and the recomputation of what they had written at a cut, record by
+record, from the outer input before it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ThreePipelines(Chain):
         self.submit("alerts", [self.topics["enriched"], self.topics["totals"]], self.topics["alerts"])
 
     @contextmanager
-    def flowing(self) -> Iterator[None]:
+    def flowing(self, every_s: float = 0.1) -> Iterator[None]:
         """Records come all the time, faster into one partition than into the other."""
         stop = Event()
 
         def produce() -> None:
             number = 0
-            while not stop.wait(0.1):
+            while not stop.wait(every_s):
                 for topic in ("orders", "prices"):
                     for partition in range(PARTITIONS):
                         values = [f"{topic}-{partition}-{number}-{each}" for each in range(1 + 4 * partition)]
@@ -80,7 +80,10 @@ class ThreePipelines(Chain):
             return {(each.topic, each.partition): each.offset for each in offsets}
 
         self.check_cut(
-            {one.pipeline: PipelineCut(one.step, places(one.positions), places(one.ends)) for one in cut.pipelines}
+            {
+                one.pipeline: PipelineCut(one.step, places(one.positions), places(one.ends))
+                for one in cut.pipelines
+            }
         )
 
     def check_cut(self, cuts: Mapping[str, PipelineCut]) -> None:

@@ -156,16 +156,30 @@ class RegionWorld:
         self.loop = SeededLoop(random, random.choice((0.0, 0.3, 0.8)))
         self.topic, self.pipelines = MemoryRegionTopic(), Pipelines()
         settings = RegionSettings(
-            REGION, MEMBERS, period_ms=5_000, drain_timeout_ms=8_000, reset_timeout_ms=8_000, max_reset_attempts=50
+            REGION,
+            MEMBERS,
+            period_ms=5_000,
+            drain_timeout_ms=8_000,
+            reset_timeout_ms=8_000,
+            max_reset_attempts=50,
         )
         self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.processes: list[Process] = []
+        self._dead: list[Process] = []
         self.asked_at: dict[str, int] = {}
         self._started = self._requests = 0
 
     def run(self) -> None:
         """Raises Violation."""
+        try:
+            self._run()
+        finally:
+            for process in (*self._dead, *self.processes):
+                process.is_dead, process.paused_until = False, 0.0
+            self.loop.end()
+
+    def _run(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             self._start()
         moment = 0.0
@@ -179,7 +193,6 @@ class RegionWorld:
         self.loop.run_while(lambda: not self._is_answered(asked), moment + QUIET_S)
         self._check()
         require(self._is_answered(asked), ANSWERED, asked)
-        self.loop.end()
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
@@ -196,7 +209,7 @@ class RegionWorld:
     async def _live(self, session: RegionSession) -> None:
         try:
             await session.run()
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the schedule ends with it
             self.loop.fail(failure)
 
     def _fault(self) -> None:
@@ -205,7 +218,9 @@ class RegionWorld:
         match random.randrange(8):
             case 0:
                 self.counts["killed"] += 1
-                self.processes.pop(random.randrange(len(self.processes))).is_dead = True
+                killed = self.processes.pop(random.randrange(len(self.processes)))
+                killed.is_dead = True
+                self._dead.append(killed)
                 self._start()
             case 1:
                 self.counts["hung"] += 1
@@ -269,7 +284,11 @@ class RegionWorld:
     def _is_answered(self, request: RegionRequest) -> bool:
         value = self.view().value
         answer = None if value is None else value.answers.get(request.kind)
-        return answer is not None and answer.request_id == request.request_id and answer.outcome is RegionOutcome.DONE
+        return (
+            answer is not None
+            and answer.request_id == request.request_id
+            and answer.outcome is RegionOutcome.DONE
+        )
 
     def _check(self) -> None:
         """The log from its beginning: nothing is taken out of it here, tombstones are marks."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
-from unittest.mock import AbstractContextManager, patch
+from contextlib import AbstractContextManager, ExitStack
+from unittest.mock import patch
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
 from tests.simulation.regions.controllers import FOLDS, ONE_WRITES, RegionWorld
 
-_SCHEDULES = 40
+_SCHEDULES = 12
 
 
 def play(schedules: int) -> Counter[str]:

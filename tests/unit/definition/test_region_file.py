@@ -18,7 +18,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     assert region_settings(file) == RegionSettings("end-of-day", ("enrich", "totals"))
     file.write_text(
         'region = "r"\npipelines = ["a"]\ntrigger = "operator_driven"\nperiod = "2 s"\ndrain_timeout = "3 s"\n'
-        'reset_timeout = 4000\nmax_reset_attempts = 2\nkeep_cuts = 7\n'
+        "reset_timeout = 4000\nmax_reset_attempts = 2\nkeep_cuts = 7\n"
     )
     assert region_settings(file) == RegionSettings(
         "r", ("a",), Trigger.OPERATOR_DRIVEN, (), 2_000, 3_000, 4_000, 2, 7
@@ -54,7 +54,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_names_of_regions_in_kafka() -> None:
     names = Names("team")
     assert names.regions_topic() == "team.regions"
-    assert names.region_log_topic("steps") == names.region_transactional_id("steps") == "team.regions.log.steps"
+    assert (
+        names.region_log_topic("steps") == names.region_transactional_id("steps") == "team.regions.log.steps"
+    )
     assert not names.is_steps_topic(names.region_log_topic("steps"))
     assert not names.is_exchange_topic(names.region_log_topic("exchange"))
     assert Names("t", {"region_log_topic": "own.{region}"}).region_log_topic("a") == "own.a"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.appender import Appender
@@ -28,7 +30,7 @@ class KafkaAskedRegions:
 
     def __init__(self, settings: ClusterSettings) -> None:
         topic = settings.names().regions_topic()
-        self._topic = topic
+        self._settings, self._topic = settings, topic
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, 0)
@@ -38,6 +40,10 @@ class KafkaAskedRegions:
     def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
         return {kind: request for (name, kind), request in self._requests.items() if name == region}
+
+    async def exists(self) -> bool:
+        """Whether there ever was a region under this prefix. Raises ClusterError."""
+        return await asyncio.to_thread(lambda: TopicAdmin(self._settings).find(self._topic) is not None)
 
     async def look(self) -> None:
         """Read on to the end. Raises RetriableError, TopicError: there is no such topic, AccessError."""

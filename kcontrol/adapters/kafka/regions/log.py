@@ -64,7 +64,9 @@ class KafkaRegionLog:
         """As the port says."""
         producer, self._producer = self._producer, None
         if producer is None:
-            raise FencedError(f"the log of a region, topic {self._topic!r}, is written by whoever has taken it")
+            raise FencedError(
+                f"the log of a region, topic {self._topic!r}, is written by whoever has taken it"
+            )
         await self._owned.add_partitions(*producer, [(self._topic, _PARTITION)])
         pairs = [*map(region_pair, records), *((key.encode(), None) for key in forget)]
         await self._send(producer, pairs)

@@ -42,7 +42,9 @@ def led(value: RegionValue, seen: RegionSeen, definition: RegionDefinition = DEF
 
 
 def settled(seen: RegionSeen = WELL, settings: RegionSettings = SETTINGS) -> RegionValue:
-    return led(began(replace(DEFINED, settings=settings)).value, seen, replace(DEFINED, settings=settings))[-1].value
+    return led(began(replace(DEFINED, settings=settings)).value, seen, replace(DEFINED, settings=settings))[
+        -1
+    ].value
 
 
 def asks(kind: RegionRequestKind, name: str = "q1", **how: bool) -> dict[RegionRequestKind, RegionRequest]:
@@ -75,7 +77,11 @@ def test_a_drain_that_was_interrupted_is_asked_for_again_under_another_number() 
     value = taken_over(value, "another").value
     assert (value.drain_for, value.region.state) == ("", RegionState.STARTED)
     value = led(value, replace(WELL, requests=wanted))[-1].value
-    assert (value.region.state, value.drain_for, value.region.current_seq_id) == (RegionState.DRAINING, "q1", 2)
+    assert (value.region.state, value.drain_for, value.region.current_seq_id) == (
+        RegionState.DRAINING,
+        "q1",
+        2,
+    )
 
 
 def test_a_drain_that_comes_while_another_is_under_way_gets_one_of_its_own() -> None:
@@ -122,13 +128,18 @@ def test_another_definition_counts_at_once_and_all_are_brought_into_line() -> No
     steps = led(settled(), replace(WELL, lives={"b": 4, "c": 9}, in_line=frozenset("bc")), newer)
     assert [step.happened.kind for step in steps][:2] == ["defined", "member_joined"]
     region = steps[-1].value.region
-    assert (region.settings, dict(region.lives), region.state) == (settings, {"b": 4, "c": 9}, RegionState.PROCESSING)
+    assert (region.settings, dict(region.lives), region.state) == (
+        settings,
+        {"b": 4, "c": 9},
+        RegionState.PROCESSING,
+    )
     assert (region.reset_attempt, region.max_reset_attempts) == (1, 7)
 
 
 def test_the_log_is_folded_and_forgets_what_is_old() -> None:
     changes = [
-        change_of(began(DEFINED).value, began(DEFINED).happened, WrittenBy("c", 1, number)) for number in (1, 2, 3)
+        change_of(began(DEFINED).value, began(DEFINED).happened, WrittenBy("c", 1, number))
+        for number in (1, 2, 3)
     ]
     cuts = [RegionCut("orders", number, 1, ()) for number in (1, 2)]
     view = read_on(RegionLogView(), [*changes, *cuts, RegionBeat("orders", "d", 3, 9, (), True)])
