@@ -40,7 +40,11 @@ timeout_option = click.option(
 @click.group()
 def region() -> None:
     """Regions: named sets of pipelines that are brought to one moment, again and again, or when somebody asks. `kcontrol
-    region-controller` does so; these commands define, ask and look."""
+    region-controller` does so; these commands define, ask and look.
+
+    \b
+    Example:  kcontrol region status end-of-day
+    """
 
 
 @region.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol import RegionConsumer
 from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
 from kcontrol.core.model import HoldPhase
 from kcontrol.core.regions.log_view import RegionLogView
@@ -86,6 +87,18 @@ class Region(ThreePipelines):
                 return await reader.look()
 
         return asyncio.run(look())
+
+    def check_consumed(self) -> None:
+        """Whoever reads cuts gets every step of every pipeline once, up to each cut."""
+        with RegionConsumer("all", self.settings, timeout=PATIENCE_S) as cuts:
+            done = dict.fromkeys(NAMES, 0)
+            for cut in (next(cuts), next(cuts)):
+                for name in NAMES:
+                    steps = [step.number for step in cut.steps(name)]
+                    assert steps == list(range(done[name] + 1, cut.ends[name] + 1)), (name, cut.ends)
+                done = dict(cut.ends)
+        with RegionConsumer("all", self.settings, after_cut=cut.number, timeout=PATIENCE_S) as later:
+            assert next(later).number > cut.number
 
     def check_log(self) -> None:
         """Each change follows from the one before it, and whoever is new says so first."""
@@ -187,6 +200,7 @@ def test_periodic_drains_holds_and_what_is_refused(region: Region) -> None:
         for number in region.view().cuts:
             region.check_kept(region.view().cuts[number])
 
+        region.check_consumed()
         held = region.drain("--hold")
         steps = {one.pipeline: one.step for one in held.pipelines}
 
