@@ -22,6 +22,7 @@ from kcontrol.definition.durations import PositiveDuration, duration_ms
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_pipeline_name, check_region_name
 
+RARELY_DRAINED_ATTEMPTS = 1_000
 _DEFAULTS = RegionSettings("", ())
 
 
@@ -30,7 +31,7 @@ class RegionFile(BaseModel):
 
     period: from the end of one drain, or reset, to the beginning of the next. drain_timeout: a drain that takes longer is given
     up. reset_timeout: a reset that takes longer is tried again. max_reset_attempts: in a row, without a completed drain in
-    between. keep_cuts: so many of the newest stay in the log.
+    between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the log.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -41,8 +42,16 @@ class RegionFile(BaseModel):
     period: PositiveDuration = _DEFAULTS.period_ms
     drain_timeout: PositiveDuration = _DEFAULTS.drain_timeout_ms
     reset_timeout: PositiveDuration = _DEFAULTS.reset_timeout_ms
-    max_reset_attempts: int = _DEFAULTS.max_reset_attempts
+    max_reset_attempts: int | None = None
     keep_cuts: int = _DEFAULTS.keep_cuts
+
+
+def _attempts(found: RegionFile) -> int:
+    """A restart of any pipeline costs one, so a region that is drained rarely has more of them by default."""
+    if found.max_reset_attempts is not None:
+        return found.max_reset_attempts
+    rarely = found.trigger == Trigger.OPERATOR_DRIVEN
+    return RARELY_DRAINED_ATTEMPTS if rarely else _DEFAULTS.max_reset_attempts
 
 
 def region_settings(file: Path) -> RegionSettings:
@@ -67,7 +76,7 @@ def region_settings(file: Path) -> RegionSettings:
         period_ms=duration_ms(found.period),
         drain_timeout_ms=duration_ms(found.drain_timeout),
         reset_timeout_ms=duration_ms(found.reset_timeout),
-        max_reset_attempts=found.max_reset_attempts,
+        max_reset_attempts=_attempts(found),
         keep_cuts=found.keep_cuts,
     )
     refused = refused_settings(settings)

@@ -59,8 +59,8 @@ class RegionReader:
         deadline_s = time.monotonic() + timeout_s
         while True:
             view = await self.look()
-            found = view.value.answers.get(request.kind) if view.value else None
-            if found is not None and found.request_id == request.request_id:
+            found = view.answer(request.request_id)
+            if found is not None:
                 return found
             newest = self.asked.requests(self.region).get(request.kind)
             if newest is not None and newest.request_id != request.request_id:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kcontrol.core.regions.records import (
+    RegionAnswer,
     RegionBeat,
     RegionChange,
     RegionCut,
@@ -50,6 +51,14 @@ class RegionLogView:
     def cut(self) -> RegionCut | None:
         """The newest."""
         return self.cuts[max(self.cuts)] if self.cuts else None
+
+    def answer(self, request_id: str) -> RegionAnswer | None:
+        """To a request, as far back as changes are kept."""
+        for number in sorted(self.changes, reverse=True):
+            for answer in self.changes[number].answers:
+                if answer.request_id == request_id:
+                    return answer
+        return None
 
     def forgotten(self, keep_changes: int, keep_cuts: int) -> tuple[str, ...]:
         """Keys of what is older than so many of the newest."""

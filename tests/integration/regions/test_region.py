@@ -142,16 +142,17 @@ def test_a_controller_that_is_killed_at_any_record_of_a_drain_is_succeeded(regio
             with region.controller(f"crashing-{crash_at}", crash_at) as crashing:
                 drained = asking.submit(region.ask)
                 until(lambda: has_ended(crashing) or drained.done(), "killed, or drained", 150)  # noqa: B023
-                if drained.done():
-                    cuts.append(region.kept(drained.result()))
+                until(lambda: has_ended(crashing) or not region.is_any_held(), "killed, or released", 150)
+                if not has_ended(crashing):
+                    cuts.append(region.kept(drained.result(150)))
                     stopped(crashing)
                     break
                 assert crashing.process is not None
                 assert crashing.process.returncode == -signal.SIGKILL, crashing.text()
                 with region.controlled(f"next-{crash_at}") as successor:
                     cuts.append(region.kept(drained.result(150)))
+                    region.until_nobody_is_held()
                     stopped(successor)
-            region.until_nobody_is_held()
             region.check_log()
         else:
             raise AssertionError(f"a drain is never over within {LONGEST_DRAIN} records")

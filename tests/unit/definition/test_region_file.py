@@ -25,6 +25,12 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     )
 
 
+def test_a_region_that_is_drained_rarely_has_more_attempts(tmp_path: Path) -> None:
+    file = tmp_path / "region.toml"
+    file.write_text('region = "r"\npipelines = ["a"]\ntrigger = "operator_driven"\n')
+    assert region_settings(file).max_reset_attempts == 1_000
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [

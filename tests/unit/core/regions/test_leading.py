@@ -69,6 +69,14 @@ def test_a_drain_that_is_asked_for_is_answered_with_its_cut() -> None:
     answer = value.answers[RegionRequestKind.DRAIN]
     assert (answer.request_id, answer.outcome, answer.seq_id) == ("q1", RegionOutcome.DONE, 1)
     assert led(value, replace(WELL, requests=wanted)) == []
+    later = led(value, replace(WELL, requests=asks(RegionRequestKind.DRAIN, "q2")))[-1].value
+    later = drained(later, requests=asks(RegionRequestKind.DRAIN, "q2"))
+    changes = [
+        change_of(each, asked.happened, WrittenBy("c", 1, at)) for at, each in enumerate((value, later))
+    ]
+    view = read_on(RegionLogView(), changes)
+    assert [view.answer(name) == answer for name in ("q1", "q2", "q3")] == [True, False, False]
+    assert view.answer("q3") is None
 
 
 def test_a_drain_that_was_interrupted_is_asked_for_again_under_another_number() -> None:
