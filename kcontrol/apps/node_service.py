@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.files.url_watcher import UrlWatcher
 from kcontrol.adapters.files.watcher import FileWatcher
 from kcontrol.adapters.generated.watcher import GeneratedWatcher
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
@@ -50,7 +51,7 @@ from kcontrol.sessions.ports import EngineFactory, InputWatcher
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings
 from kcontrol.wire.addresses import is_topic
-from kcontrol.wire.files import is_files
+from kcontrol.wire.files import files_of, is_files
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -409,7 +410,8 @@ class NodeService:
         read: Mapping[int, InputSlice],
     ) -> InputWatcher:
         if is_files(input_.topic):
-            return FileWatcher(input_, from_, read)
+            is_url = files_of(input_.topic).is_url
+            return UrlWatcher(input_, from_) if is_url else FileWatcher(input_, from_, read)
         if not is_topic(input_.topic):
             return GeneratedWatcher(input_.topic, from_, SystemClock())
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s

@@ -49,7 +49,7 @@ class KafkaProjectionSource:
         if is_topic(item.topic):
             return await reach(self._settings, pipeline, item)
         if is_files(item.topic):
-            return await asyncio.to_thread(files_reach, item.name, item.topic)
+            return await asyncio.to_thread(files_reach, item)
         return Reach(ROWS_ID, address_of(item.topic).ends(self._clock.now_ms()))
 
     async def ends(self, topics: Collection[str]) -> dict[str, Reach | str]:

@@ -30,10 +30,8 @@ class AddressedInput:
         """Name of the output that receives bad records, or ''. No user's output can have this name: it holds a dot."""
         return f"{self.name}.dead_letter" if self.dead_letter_topic is not None else ""
 
-    @property
-    def log_id(self) -> str:
-        """What stands in place of a topic's id."""
-        raise NotImplementedError
+    log_id: ClassVar[str]
+    """What stands in place of a topic's id, where that follows from nothing else."""
 
     def structure(self) -> list[Any]:
         """What of it the pipeline's fingerprint covers, beside name and node."""

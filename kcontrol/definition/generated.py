@@ -34,12 +34,8 @@ class GeneratedInput(AddressedInput):
 
     value_format: ClassVar[None] = None
     schema: ClassVar[None] = None
+    log_id: ClassVar[str] = ROWS_ID
     randoms: Sequence[str] = ()
-
-    @property
-    def log_id(self) -> str:
-        """As AddressedInput's."""
-        return ROWS_ID
 
 
 def _is_moment(value: str | None) -> str | None:

@@ -19,14 +19,16 @@ LINES_ID = "lines-1"
 MAX_LINE_BYTES = 1 << 30
 
 _ADDRESS = re.compile(
-    r"file:growing=([01]),header=([01]),max_line_bytes=(\d{1,10}),pattern=([^,/]*),path=(/[^\n\0]*)"
+    r"file:growing=([01]),header=([01]),max_line_bytes=(\d{1,10}),pattern=([^,/]*),path=((?:/|https?://)[^\n\0]*)"
 )
+
+_VERSION = re.compile(r"lines-1;size=(\d{1,18});tag=([^;]*);modified=([^;]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class FileAddress:
-    """path: of the file, or of the directory if there is a pattern. pattern: which names count in it, as a shell has it; '':
-    it is
+    """path: of the file, or its URL, or of the directory if there is a pattern. pattern: which names count in it, as a shell
+    has it; '': it is
     one file. growing: the last file may be appended to, and its last line counts when its end is written; else each is whole.
     header: the first line of each file is no row. max_line_bytes: a longer line is a bad record."""
 
@@ -37,12 +39,41 @@ class FileAddress:
     max_line_bytes: int
 
     @property
+    def is_url(self) -> bool:
+        """Whether it is fetched, and not on a disk."""
+        return not self.path.startswith("/")
+
+    @property
     def text(self) -> str:
         """As it stands in place of a topic's name."""
         return (
             f"file:growing={int(self.growing)},header={int(self.header)},max_line_bytes={self.max_line_bytes},"
             f"pattern={self.pattern},path={self.path}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UrlVersion:
+    """What a URL gives: tag and modified as its server says them (ETag, Last-Modified), '' if it does not."""
+
+    size_bytes: int
+    tag: str
+    modified: str
+
+    @property
+    def text(self) -> str:
+        """As it stands in place of a topic's id."""
+        return f"{LINES_ID};size={self.size_bytes};tag={self.tag};modified={self.modified}"
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        return f"{self.size_bytes} bytes{f', {self.tag}' if self.tag else ''}{f', of {self.modified}' if self.modified else ''}"
+
+    @property
+    def strong_tag(self) -> str:
+        """A tag that no other bytes have; '' if there is none."""
+        return self.tag if self.tag.startswith('"') else ""
 
 
 def is_files(topic: str) -> bool:
@@ -63,9 +94,17 @@ def files_of(topic: str) -> FileAddress:
 
 def check_lines_id(where: str, topic_id: str) -> None:
     """Raise InputGoneError if lines are not read so here. where: the input."""
-    if topic_id != LINES_ID:
+    version, _, _ = topic_id.partition(";")
+    if version != LINES_ID:
         raise InputGoneError(
-            f"{where}: its steps were made with lines of version {topic_id!r}, and this kcontrol reads {LINES_ID!r}: "
-            f"run it with "
-            "the version that made them, or give the pipeline another name"
+            f"{where}: its steps were made with lines of version {version!r}, and this kcontrol reads {LINES_ID!r}: run "
+            "it with the version that made them, or give the pipeline another name"
         )
+
+
+def version_in(topic_id: str) -> UrlVersion:
+    """What a URL gave when the pipeline was first started. Raises InputGoneError for what says nothing of it."""
+    match = _VERSION.fullmatch(topic_id)
+    if match is None:
+        raise InputGoneError(f"{topic_id!r} does not say which version of a URL it is")
+    return UrlVersion(int(match[1]), match[2], match[3])

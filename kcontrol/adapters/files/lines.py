@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from kcontrol.adapters.files.bytes_of import opened
-from kcontrol.adapters.files.listing import ListedFile, end_of, listed
+from kcontrol.adapters.files.listing import ListedFile, end_of
 from kcontrol.adapters.files.pieces import HEAD_BYTES, Piece, pieces
+from kcontrol.adapters.files.stores import Store, store_of
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import InputGoneError, RetriableError, StepFailedError
 from kcontrol.wire.batches.columns import Bytes, Longs
@@ -53,7 +53,10 @@ def read_lines(
     """
     where = f"input {input_name!r}"
     check_lines_id(where, topic_id)
-    return RangeRead(_each(_LineReader(where, files_of(topic), tuple(names)), ranges), len(ranges))
+    address = files_of(topic)
+    return RangeRead(
+        _each(_LineReader(where, address, store_of(address, topic_id), tuple(names)), ranges), len(ranges)
+    )
 
 
 def _each(
@@ -95,13 +98,14 @@ class _LineReader:
 
     where: str
     address: FileAddress
+    store: Store
     names: tuple[str, ...]
 
     def read(self, from_: int, to: int) -> Iterator[tuple[pa.RecordBatch, Digest]]:
         """The lines whose first byte is in [from_, to)."""
         if from_ >= to:
             return
-        files = listed(self.address)
+        files = self.store.listed()
         if end_of(files) < to:
             raise InputGoneError(
                 f"{self.address.path} has {end_of(files)} bytes, and its steps read up to {to}"
@@ -114,7 +118,7 @@ class _LineReader:
     def _read_file(
         self, file: ListedFile, from_: int, to: int, *, is_last: bool
     ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
-        with opened(file.path) as bytes_:
+        with self.store.opened(file.path) as bytes_:
             if not is_last and bytes_.size() != file.size_bytes:
                 raise InputGoneError(
                     f"{file.path} has {bytes_.size()} bytes and had {file.size_bytes} a moment ago: only the last file of a "

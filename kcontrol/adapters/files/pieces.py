@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcontrol.adapters.files.bytes_of import OpenedFile
+from kcontrol.adapters.files.newlines import Readable, behind_newline
 from kcontrol.errors import InputGoneError
 
-CHUNK_BYTES = 1 << 20
 NEXT_BYTES = 1 << 16
 """Least that is read at once, also beyond a range, for the end of its last line."""
 HEAD_BYTES = 1_000
@@ -25,18 +24,18 @@ class Piece:
     line_bytes: int = 0
 
 
-def pieces(opened: OpenedFile, from_: int, to: int, max_line_bytes: int, complete: bool) -> Iterator[Piece]:
+def pieces(opened: Readable, from_: int, to: int, max_line_bytes: int, complete: bool) -> Iterator[Piece]:
     """complete: at the end of the file a line ends, too. A piece may have lines that begin at `to` or behind it.
 
     Raises InputGoneError: the file ends before `to`, or within a line that is not complete; OSError.
     """
-    begin = 0 if from_ == 0 else opened.behind_newline(from_ - 1, to)
+    begin = 0 if from_ == 0 else behind_newline(opened, from_ - 1, to)
     if begin is None:
         return
     at, rest = begin, b""
     while at < to:
         have = at + len(rest)
-        chunk = opened.read(have, max(NEXT_BYTES, min(CHUNK_BYTES, to - have), len(rest)))
+        chunk = opened.read(have, max(NEXT_BYTES, min(opened.chunk_bytes, to - have), len(rest)))
         if not chunk:
             if not rest or not complete:
                 raise InputGoneError(
@@ -67,9 +66,9 @@ class _End:
     newline: bool
 
 
-def _end_of_line(opened: OpenedFile, at: int, complete: bool) -> _End:
+def _end_of_line(opened: Readable, at: int, complete: bool) -> _End:
     size_bytes = opened.size()
-    behind = opened.behind_newline(at, size_bytes)
+    behind = behind_newline(opened, at, size_bytes)
     if behind is not None:
         return _End(behind - 1, newline=True)
     if not complete:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kcontrol.adapters.files.bytes_of import opened
 from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.files.listing import ListedFile, end_of, listed
+from kcontrol.adapters.files.newlines import last_newline
 from kcontrol.core.model import InputSlice, InputSpec, ReceivedPartition
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, StepFailedError
 from kcontrol.wire.files import LINES_ID, FileAddress, files_of
@@ -107,8 +108,11 @@ class FileLooks:
         if last is None:
             return ""
         read = read_lines(self._name, last.topic, last.topic_id, [(last.partition, last.from_, last.to)])
-        for _ in read:
-            pass
+        try:
+            for _ in read:
+                pass
+        except InputGoneError as error:
+            return str(error.__cause__ or error)
         if (read.records, read.digest.hex) == (last.records, last.digest):
             return ""
         return (
@@ -123,7 +127,7 @@ class FileLooks:
         with opened(last.path) as bytes_:
             end = last.size_bytes
             if self._address.growing:
-                end = bytes_.last_newline(end, max(0, known - last.begins))
+                end = last_newline(bytes_, end, max(0, known - last.begins))
             tail = bytes_.read(max(0, end - TAIL_BYTES), min(end, TAIL_BYTES))
         return _Seen(files, last.begins + end, tail)
 

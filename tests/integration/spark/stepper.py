@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
+from kcontrol.adapters.files.facts import files_id
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
@@ -29,6 +30,7 @@ from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.files import is_files
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 
@@ -282,7 +284,8 @@ class Stepper:
 
 def _addressed(source: AddressedInput) -> FoundInput:
     address, begins = source.address("", START_MS)
-    return FoundInput(source.log_id, begins, address)
+    log_id = files_id(source.name, address, "") if is_files(address) else source.log_id
+    return FoundInput(log_id, begins, address)
 
 
 def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:

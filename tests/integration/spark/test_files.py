@@ -15,6 +15,7 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
+from tests.support.files_server import serving_files
 
 
 def rows(lines: Any) -> Any:
@@ -149,3 +150,28 @@ def test_a_bad_line_halts_and_names_file_and_offset_and_lines_as_they_are_have_n
 
     source = FileInput("lines", path=str(file), max_line_bytes=10)
     run_scenario([whole], scenario, {}, {"out": (1, {"value_format": "json"})}, generated=[source])
+
+
+@pytest.mark.heavy
+def test_lines_behind_a_url_are_of_one_version(run_scenario: RunScenario) -> None:
+    data = "\n".join(f'{{"customer":"c{at}","amount":{at}}}' for at in range(60)).encode()
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        await stepper.step({("lines", 0): 500})
+        await stepper.step({("lines", 0): len(data)})
+        assert [row["amount"] for row in seen(stepper)] == list(range(60))
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=not stepper.engine.openable())
+        assert (await stepper.replay(2)).inputs == stepper.log[2].inputs
+        server.put("/a.ndjson", data, '"v2"')
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=not stepper.engine.openable())
+        with pytest.raises(StepFailedError, match="is another version") as failed:
+            await stepper.replay(2)
+        assert failed.value.kind is FailureKind.INPUT_GONE
+
+    with serving_files() as server:
+        url = server.put("/a.ndjson", data, '"v1"')
+        source = FileInput("lines", path=url, value_format="json", schema="customer STRING, amount INT")
+        run_scenario([rows], scenario, {}, {"out": (1, {"value_format": "json"})}, generated=[source])

@@ -23,7 +23,11 @@ CSV = {"value_format": "csv", "schema": "a INT"}
     ("settings", "said"),
     [
         ({"path": "orders.csv"}, "path = 'orders.csv'.*absolute path"),
-        ({"path": "https://example.org/a"}, "absolute path"),
+        ({"path": "s3://bucket/a"}, "absolute path, or a URL"),
+        ({"path": "https:///a"}, "with a host"),
+        ({"path": "https://eve:secret@example.org/a"}, "path is a URL with a user"),
+        ({"path": "https://example.org/a", "growing": True}, "is a URL, of which one version is read"),
+        ({"path": "https://example.org/a", "pattern": "*"}, "is a URL, of which one version is read"),
         ({"pattern": "a/*.csv"}, "pattern = 'a/\\*.csv'.*without '/' and ','"),
         ({"pattern": ""}, "pattern = ''"),
         ({"value_format": "csv"}, "needs schema="),
@@ -35,8 +39,9 @@ CSV = {"value_format": "csv", "schema": "a INT"}
     ],
 )
 def test_what_no_input_of_files_can_be_is_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"FileInput 'orders'.*{said}"):
+    with pytest.raises(ConfigurationError, match=f"FileInput 'orders'.*{said}") as refused:
         FileInput("orders", **{"path": "/data/orders", **settings})
+    assert "secret" not in str(refused.value)
 
 
 def _pipeline(source: FileInput, nodes: int = 1) -> Pipeline:
@@ -47,6 +52,7 @@ def test_with_several_nodes_it_is_said_on_whose_host_the_file_is() -> None:
     with pytest.raises(ConfigurationError, match=r"input 'orders' reads /data/orders.*say node="):
         _pipeline(FileInput("orders", path="/data/orders"), nodes=2)
     _pipeline(FileInput("orders", path="/data/orders", node=1), nodes=2)
+    _pipeline(FileInput("orders", path="https://example.org/orders"), nodes=2)
 
 
 def _spec(source: FileInput, before: PipelineSpec | None = None) -> PipelineSpec:
@@ -94,6 +100,7 @@ def test_what_makes_other_rows_is_another_fingerprint() -> None:
         {"path": "/data/other"},
         {"pattern": "*.csv"},
         {"growing": False},
+        {"path": "https://example.org/orders"},
         {"max_line_bytes": 10},
         CSV,
         {**CSV, "header": True},
