@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kcontrol.apps.regions.consumer import RegionConsumer
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
+    from kcontrol.definition.files import FileInput
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.generated import ClockInput, GeneratorInput
     from kcontrol.definition.limits import Limits
@@ -45,6 +46,7 @@ check_python()
 __all__ = [
     "Checkpoint",
     "ClockInput",
+    "FileInput",
     "GeneratorInput",
     "KafkaInput",
     "KafkaOutput",
@@ -67,6 +69,7 @@ __all__ = [
 _MODULES = {
     "Checkpoint": "kcontrol.definition.parts",
     "ClockInput": "kcontrol.definition.generated",
+    "FileInput": "kcontrol.definition.files",
     "GeneratorInput": "kcontrol.definition.generated",
     "KafkaInput": "kcontrol.definition.parts",
     "KafkaOutput": "kcontrol.definition.parts",

@@ -19,6 +19,7 @@ from kcontrol.adapters.spark.query.deliveries import with_deliveries
 from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
 from kcontrol.adapters.spark.query.exchanging import Exchanges, MakeSent, check_sent
 from kcontrol.adapters.spark.query.grouping import Misplaced
+from kcontrol.adapters.spark.query.lines import dead_lines, named_by_header, parsed_lines
 from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
 from kcontrol.adapters.spark.query.outputs import output_plans, to_kafka_columns
@@ -30,6 +31,7 @@ from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSour
 from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.exchanges import binding
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.frames import FrameQuery, batch_frames
 from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.inputs import Input
@@ -55,20 +57,32 @@ class Frames:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
         beside them."""
         source = self._pipeline.input(name)
-        raw = self._raw(source, source.include_headers)
-        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
+        return self._parsed(self._raw(source, source.include_headers), source)
 
     def read_batch(self, name: str, tasks: int) -> DataFrame:
         """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        raw = self._raw(source, source.include_headers, tasks)
-        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
+        return self._parsed(self._raw(source, source.include_headers, tasks), source)
+
+    def _parsed(self, raw: DataFrame, source: Input) -> DataFrame:
+        if isinstance(source, FileInput):
+            return parsed_lines(raw, source)
+        return parsed(raw, source, self._address) if isinstance(source, KafkaInput) else raw
+
+    def _dead_letters(self, source: KafkaInput | FileInput, tasks: int = 0) -> DataFrame:
+        raw = self._raw(source, with_headers=True, tasks=tasks)
+        return (
+            dead_lines(raw, source)
+            if isinstance(source, FileInput)
+            else dead_letters(raw, source, self._address)
+        )
 
     def _raw(self, source: Input, with_headers: bool, tasks: int = 0, *, needed: bool = False) -> DataFrame:
         """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
         randoms = source.randoms if isinstance(source, GeneratedInput) else None
+        names = named_by_header(source) if isinstance(source, FileInput) else None
         options = source_options(
-            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms
+            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms, names
         )
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
@@ -161,8 +175,8 @@ class Frames:
     ) -> DataFrame | None:
         if stream is None:
             source = self._pipeline.input(query.name.removesuffix(".dead_letter"))
-            assert isinstance(source, KafkaInput), "only records of a topic can be bad"
-            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source, self._address)
+            assert isinstance(source, KafkaInput | FileInput), "no other input has bad records"
+            letters = self._dead_letters(source, tasks)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
         if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
@@ -196,8 +210,8 @@ class Frames:
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
-            if isinstance(source, KafkaInput) and source.bad_records is BadRecords.DEAD_LETTER:
-                letters = dead_letters(self._raw(source, with_headers=True), source, self._address)
+            if isinstance(source, KafkaInput | FileInput) and source.bad_records is BadRecords.DEAD_LETTER:
+                letters = self._dead_letters(source)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
         queries, deliveries = with_deliveries(self._pipeline, bound)
