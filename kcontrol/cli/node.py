@@ -34,7 +34,7 @@ from kcontrol.apps.placing import nodes_that_go_on
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.spark_start import SparkStart
 from kcontrol.apps.standby import until_wanted
-from kcontrol.apps.supervisor.anew import begin_anew, end_jvm
+from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, has_begun_anew
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
@@ -153,6 +153,7 @@ def node(
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
               kcontrol node flights.py --node 0 --standby
     """
+    anew = has_begun_anew()
     pipeline = sized(load_definition(file, master, as_json), nodes)
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
@@ -172,7 +173,8 @@ def node(
                 listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
             )
             _tell_metrics(listener.url, as_json)
-        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
+        more = waits, archives, as_json, anew
+        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, *more)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
@@ -220,6 +222,8 @@ class _Asked:
     waits: Literal["", "standby", "new", "instead"]
     archives: bool
     as_json: bool
+    anew: bool = False
+    """This process was the node before, and has begun again: what for, it does not know yet."""
 
     @property
     def standby(self) -> bool:
@@ -245,7 +249,7 @@ async def _serve(asked: _Asked) -> Exit | None:
     find_java()
     pipeline, cluster, number = asked.pipeline, asked.cluster, asked.options.node
     spark = SparkStart(f"kcontrol {pipeline.name} node {number}", asked.master)
-    if Presence(asked.options.work_dir, pipeline.name, number).known:
+    if Presence(asked.options.work_dir, pipeline.name, number).known and not asked.anew:
         spark.begin()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

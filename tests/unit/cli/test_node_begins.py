@@ -1,4 +1,4 @@
-"""A process that was this node before begins with Spark and reads meanwhile whether it is wanted; another reads that first."""
+"""A process in place of one that has died begins with Spark and reads meanwhile whether it is wanted; others read first."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ async def be_the_node(work_dir: Path, number: int) -> None:
         pass
 
 
-@pytest.mark.parametrize(("number", "begins_at_once"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    ("number", "anew", "begins_at_once"), [(0, False, True), (0, True, False), (1, False, False)]
+)
 def test_who_was_here_before_begins_with_spark(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, begins_at_once: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, anew: bool, begins_at_once: bool
 ) -> None:
     asyncio.run(be_the_node(tmp_path, 0))
     begun: list[str] = []
@@ -40,19 +42,8 @@ def test_who_was_here_before_begins_with_spark(
     monkeypatch.setattr(node, "until_wanted", until_wanted)
     options: Any = NodeOptions(number, tmp_path)
     looking_on: Any = None
-    asked = node._Asked(
-        *(
-            PIPELINE,
-            ClusterSettings(bootstrap_servers="localhost:1"),
-            options,
-            looking_on,
-            looking_on,
-            "local[2]",
-            "",
-            False,
-            False,
-        )
-    )
+    where: Any = ClusterSettings(bootstrap_servers="localhost:1"), options, looking_on, looking_on, "local[2]"
+    asked = node._Asked(PIPELINE, *where, "", False, False, anew)
     with pytest.raises(TopicError):
         asyncio.run(node._serve(asked))
     assert begun == [f"kcontrol p node {number}", "reads the log"][0 if begins_at_once else 1 :]
