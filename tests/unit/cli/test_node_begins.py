@@ -42,8 +42,9 @@ def test_who_was_here_before_begins_with_spark(
     monkeypatch.setattr(node, "until_wanted", until_wanted)
     options: Any = NodeOptions(number, tmp_path)
     looking_on: Any = None
-    where: Any = ClusterSettings(bootstrap_servers="localhost:1"), options, looking_on, looking_on, "local[2]"
-    asked = node._Asked(PIPELINE, *where, "", False, False, anew)
+    cluster = ClusterSettings(bootstrap_servers="localhost:1")
+    looks = looking_on, looking_on
+    asked = node._Asked(PIPELINE, cluster, options, *looks, "local[2]", "", False, False, anew)
     with pytest.raises(TopicError):
         asyncio.run(node._serve(asked))
     assert begun == [f"kcontrol p node {number}", "reads the log"][0 if begins_at_once else 1 :]
