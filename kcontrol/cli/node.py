@@ -23,6 +23,7 @@ from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.agent.nodes import placement_of
@@ -30,11 +31,9 @@ from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
-from kcontrol.apps.placing import nodes_that_go_on
-from kcontrol.apps.presence import Presence
-from kcontrol.apps.spark_start import SparkStart
+from kcontrol.apps.placing import size_that_goes_on
 from kcontrol.apps.standby import until_wanted
-from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, has_begun_anew
+from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
@@ -153,7 +152,6 @@ def node(
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
               kcontrol node flights.py --node 0 --standby
     """
-    anew = has_begun_anew()
     pipeline = sized(load_definition(file, master, as_json), nodes)
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
@@ -173,8 +171,7 @@ def node(
                 listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
             )
             _tell_metrics(listener.url, as_json)
-        more = waits, archives, as_json, anew
-        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, *more)
+        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
@@ -222,8 +219,6 @@ class _Asked:
     waits: Literal["", "standby", "new", "instead"]
     archives: bool
     as_json: bool
-    anew: bool = False
-    """This process was the node before, and has begun again: what for, it does not know yet."""
 
     @property
     def standby(self) -> bool:
@@ -247,19 +242,16 @@ class _Asked:
 async def _serve(asked: _Asked) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
-    pipeline, cluster, number = asked.pipeline, asked.cluster, asked.options.node
-    spark = SparkStart(f"kcontrol {pipeline.name} node {number}", asked.master)
-    if Presence(asked.options.work_dir, pipeline.name, number).known and not asked.anew:
-        spark.begin()
+    pipeline, cluster = asked.pipeline, asked.cluster
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(ending, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
 
     def stands_by() -> None:
         asked.tell("stands by: the pipeline is stopped", {"stands_by": True})
         stood_by.set()
-        spark.end()
+        end_spark()
 
     stood_by = asyncio.Event()
     await _before(stop, until_wanted(cluster, pipeline.name, stands_by))
@@ -271,40 +263,41 @@ async def _serve(asked: _Asked) -> Exit | None:
     pipeline = asked.pipeline
     if asked.standby:
         await _before(stop, until_it_goes_on(cluster, pipeline.name))
-    spark.prepare()
+    begin_forking(asked.master)
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():
         return None
-    return await _on_spark(asked, spark, stop)
+    return await _on_spark(asked, stop)
 
 
 async def _as_it_goes_on(asked: _Asked) -> Pipeline:
     """The pipeline with as many nodes as it has, where its layout was changed while it ran. Raises LeftOutError."""
     pipeline, number = asked.pipeline, asked.options.node
     try:
-        nodes = await nodes_that_go_on(asked.cluster, pipeline.name)
+        size = await size_that_goes_on(asked.cluster, pipeline.name)
     except (TopicError, RetriableError):
         return pipeline  # It is not there yet, or Kafka is away: whoever joins will know.
-    if not nodes or nodes == pipeline.nodes:
+    if size is None or size.nodes == pipeline.nodes:
         return pipeline
-    if number >= nodes and asked.waits not in ("new", "instead"):
+    if number >= size.nodes and asked.waits not in ("new", "instead"):
         raise LeftOutError(
-            f"pipeline {pipeline.name!r} has {nodes} nodes since its layout was changed while it ran, and no node {number}: "
-            "with --new this process waits until it has"
+            f"pipeline {pipeline.name!r} has {size.nodes} nodes since its layout was changed while it ran, and no node "
+            f"{number}: with --new this process waits until it has"
         )
-    _log.warning(
-        "pipeline %s has %d nodes since its layout was changed while it ran, and its file says %d: give the file that number",
-        *(pipeline.name, nodes, pipeline.nodes),
-    )
-    return pipeline.with_nodes(nodes) if number < nodes else pipeline
+    advice = size.advice(pipeline.name, pipeline.nodes)
+    if advice:
+        _log.warning("%s", advice)
+    return pipeline.with_nodes(size.nodes) if number < size.nodes else pipeline
 
 
-async def _on_spark(asked: _Asked, start: SparkStart, stop: asyncio.Event) -> Exit | None:
+async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
     """As `_serve`, from the start of Spark to its end."""
     pipeline, options, watchdog = asked.pipeline, asked.options, asked.watchdog
     with phase(STARTING_SPARK, asked.as_json):
-        spark = await start.session()
+        spark = await asyncio.to_thread(
+            session, f"kcontrol {pipeline.name} node {options.node}", asked.master, hushed=True
+        )
     gateway = gateway_of(spark)
     asked.profiler.jvm = Jvm(gateway)
     watchdog.jvm_pid = jvm_pid(spark)
