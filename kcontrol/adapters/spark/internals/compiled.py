@@ -2,7 +2,7 @@
 kcontrol brings no jar.
 
 What was compiled for these jars is kept in the user's cache directory, beside the archive of Spark's own classes: a JVM that
-has just started would need half a second to load the compiler.
+has just started needs a second and more to load the compiler.
 """
 
 from __future__ import annotations

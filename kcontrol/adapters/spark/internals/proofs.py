@@ -1,6 +1,6 @@
 """What is true of a Spark for as long as its jars are the same, kept for the next start: that it has what is used of it, and
 classes that were compiled for it. To ask a JVM for some hundred members, class by class, takes it a second and a half while it
-is cold, to load a compiler half of one.
+is cold, and so does loading a compiler.
 
 What is kept is named after the jars, their sizes and times, and what it is about; a Spark that lacks something is
 looked through each time.
