@@ -111,7 +111,7 @@ def running(
             processes.node(PIPELINE_FILE, servers, home, number, master, environment)
             for number in range(nodes)
         ]
-        with _started(places, home, name, started) as pipeline:
+        with with_coordinator(places, home, name, started) as pipeline:
             yield pipeline
 
 
@@ -129,7 +129,7 @@ def attached(
         ]
         environment = _environment(places, home, name, workload, step_records)
         node = KcontrolProcess("attached", arguments, home, environment, module="bench.attached")
-        with _started(places, home, name, [node]) as pipeline:
+        with with_coordinator(places, home, name, [node]) as pipeline:
             yield pipeline
 
 
@@ -158,7 +158,10 @@ def _environment(places: Places, home: Path, name: str, workload: str, step_reco
 
 
 @contextmanager
-def _started(places: Places, home: Path, name: str, nodes: Sequence[KcontrolProcess]) -> Iterator[Running]:
+def with_coordinator(
+    places: Places, home: Path, name: str, nodes: Sequence[KcontrolProcess]
+) -> Iterator[Running]:
+    """A pipeline with these nodes, and a coordinator, which run from here on."""
     started = (processes.coordinator("bench", places.bootstrap_servers, home), *nodes)
     feed = StepFeed(name, places.bootstrap_servers)
     try:

@@ -23,6 +23,7 @@ from kcontrol.adapters.spark.session.compilers import NICENESS, NICENESS_SETTING
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration, span_text
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.generated import ClockInput, GeneratorInput
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
@@ -98,6 +99,7 @@ _ENVIRONMENT = (
 _PARTS = (
     Pipeline,
     KafkaInput,
+    FileInput,
     GeneratorInput,
     ClockInput,
     KafkaOutput,

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.query.changes import newest_rows
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
+    from kcontrol.apps.regions.consumer import RegionConsumer
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
+    from kcontrol.definition.files import FileInput
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.generated import ClockInput, GeneratorInput
     from kcontrol.definition.limits import Limits
@@ -44,12 +46,14 @@ check_python()
 __all__ = [
     "Checkpoint",
     "ClockInput",
+    "FileInput",
     "GeneratorInput",
     "KafkaInput",
     "KafkaOutput",
     "Layout",
     "Limits",
     "Pipeline",
+    "RegionConsumer",
     "StepConsumer",
     "StepPolicy",
     "__version__",
@@ -65,12 +69,14 @@ __all__ = [
 _MODULES = {
     "Checkpoint": "kcontrol.definition.parts",
     "ClockInput": "kcontrol.definition.generated",
+    "FileInput": "kcontrol.definition.files",
     "GeneratorInput": "kcontrol.definition.generated",
     "KafkaInput": "kcontrol.definition.parts",
     "KafkaOutput": "kcontrol.definition.parts",
     "Layout": "kcontrol.definition.parts",
     "Limits": "kcontrol.definition.limits",
     "Pipeline": "kcontrol.definition.pipeline",
+    "RegionConsumer": "kcontrol.apps.regions.consumer",
     "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.apps.attach",

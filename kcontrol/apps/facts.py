@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as untyped_admin
 
+from kcontrol.adapters.files.facts import files_end
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.codes import DENIED_CODES
@@ -17,7 +18,8 @@ from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.adapters.kafka.client.rights import Operation, denied
 from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.backoff import Backoff
-from kcontrol.definition.generated import GeneratedInput
+from kcontrol.definition.addressed import AddressedInput
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.inputs import Input
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
@@ -50,12 +52,16 @@ def prepare_cluster(cluster: ClusterSettings) -> int:
 
 
 def input_ends(cluster: ClusterSettings, inputs: Sequence[Input]) -> Ends:
-    """Where committed input ends now, by the last stable offsets; of generated rows the end of all, nothing where there is
-    none. Raises TopicError for a missing topic, ClusterError when Kafka does not answer."""
+    """Where committed input ends now, by the last stable offsets; of files where their whole lines do; of generated rows the
+    end of all, nothing where there is none. Raises ConfigurationError for files that are not there, TopicError for a missing
+    topic, ClusterError when Kafka does not answer."""
     admin = TopicAdmin(cluster, TIMEOUT_S)
     ends: dict[tuple[str, int], int] = {}
     for input_ in inputs:
-        if isinstance(input_, GeneratedInput):
+        if isinstance(input_, FileInput):
+            ends[input_.name, 0] = files_end(input_.name, input_.address("", 0)[0])
+            continue
+        if isinstance(input_, AddressedInput):
             ends.update({(input_.name, number): end for number, end in enumerate(input_.last_ends())})
             continue
         found = admin.get(input_.topic, f"input {input_.name!r}")

@@ -7,6 +7,7 @@ import asyncio
 from difflib import get_close_matches
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.files.facts import files_kept
 from kcontrol.adapters.generated.facts import generated_kept, generated_reaches
 from kcontrol.adapters.kafka.admin.kept import kept_now
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
@@ -29,10 +30,11 @@ async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineS
         raise NotFoundError(f"{error}" + (f". Did you mean {close[0]!r}?" if close else "")) from error
     topics = {item.topic for item in logs.spec().inputs}
     made = generated_reaches(topics, clock.now_ms())
-    others = topics - made.keys()
+    files = files_kept(topics)
+    others = topics - made.keys() - files.keys()
     asking = asyncio.to_thread(kept_now, cluster, others)
     _, ends, kept = await asyncio.gather(logs.listen(clock), input_reaches(cluster, others), asking)
-    logs.kept = {**kept, **generated_kept(topics, clock.now_ms())}
+    logs.kept = {**kept, **files, **generated_kept(topics, clock.now_ms())}
     logs.see_ends({**ends, **made}, None)
     return status_of(logs, clock.now_ms())
 

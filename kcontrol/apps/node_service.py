@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.files.url_watcher import UrlWatcher
+from kcontrol.adapters.files.watcher import FileWatcher
 from kcontrol.adapters.generated.watcher import GeneratedWatcher
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
@@ -38,7 +40,7 @@ from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import AgentPlacement, Checkpoint, InputSpec, PipelineSpec, StepBoundary
+from kcontrol.core.model import AgentPlacement, Checkpoint, InputSlice, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
@@ -49,6 +51,7 @@ from kcontrol.sessions.ports import EngineFactory, InputWatcher
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings
 from kcontrol.wire.addresses import is_topic
+from kcontrol.wire.files import files_of, is_files
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -400,8 +403,15 @@ class NodeService:
         return make
 
     def _watch(
-        self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]
+        self,
+        input_: InputSpec,
+        from_: Mapping[int, int],
+        takes: Callable[[int], bool],
+        read: Mapping[int, InputSlice],
     ) -> InputWatcher:
+        if is_files(input_.topic):
+            is_url = files_of(input_.topic).is_url
+            return UrlWatcher(input_, from_) if is_url else FileWatcher(input_, from_, read)
         if not is_topic(input_.topic):
             return GeneratedWatcher(input_.topic, from_, SystemClock())
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s

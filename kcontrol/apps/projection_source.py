@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.files.facts import files_kept, files_reach
 from kcontrol.adapters.generated.facts import generated_kept, generated_reaches
 from kcontrol.adapters.kafka.admin.kept import kept_of
 from kcontrol.adapters.kafka.admin.spec_topics import prepare, reach
@@ -19,6 +20,7 @@ from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.sessions.ports import Kept, Reach
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.addresses import ROWS_ID, address_of, is_topic
+from kcontrol.wire.files import is_files
 
 
 class KafkaProjectionSource:
@@ -46,11 +48,15 @@ class KafkaProjectionSource:
     async def reach(self, pipeline: str, item: InputSpec) -> Reach:
         if is_topic(item.topic):
             return await reach(self._settings, pipeline, item)
+        if is_files(item.topic):
+            return await asyncio.to_thread(files_reach, item)
         return Reach(ROWS_ID, address_of(item.topic).ends(self._clock.now_ms()))
 
     async def ends(self, topics: Collection[str]) -> dict[str, Reach | str]:
         made = generated_reaches(topics, self._clock.now_ms())
-        return {**made, **await self._ends.reaches([topic for topic in topics if topic not in made])}
+        # How far files reach only their node can say, and it does.
+        others = [topic for topic in topics if topic not in made and not is_files(topic)]
+        return {**made, **await self._ends.reaches(others)}
 
     async def close(self) -> None:
         await self._ends.close()
@@ -58,7 +64,7 @@ class KafkaProjectionSource:
     async def kept(self, topics: Collection[str]) -> dict[str, Kept | str]:
         if self._admin is None:
             self._admin = await asyncio.to_thread(TopicAdmin, self._settings)
-        made = generated_kept(topics, self._clock.now_ms())
+        made = {**files_kept(topics), **generated_kept(topics, self._clock.now_ms())}
         others = [topic for topic in topics if topic not in made]
         return {**made, **await asyncio.to_thread(kept_of, self._admin, others)}
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.files.facts import files_id
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.adapters.kafka.client.rights import Operation
@@ -23,10 +24,10 @@ from kcontrol.apps.leftovers import committed, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import Assignment, ExchangeSpec, PipelineSpec
+from kcontrol.core.model import Assignment, ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
+from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.exchanges import ExchangeFacts
-from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import (
@@ -40,7 +41,7 @@ from kcontrol.definition.resolve import (
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.definition.topic_rules import check_exchange_topics, check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.wire.addresses import ROWS_ID
+from kcontrol.wire.files import files_of, is_files
 
 _log = logging.getLogger(__name__)
 
@@ -197,17 +198,18 @@ async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, Pipe
 def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
 ) -> tuple[Mapping[str, FoundInput], Mapping[str, OutputFacts]]:
-    before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
+    known = {each.name: each for each in earlier.inputs} if earlier is not None else {}
+    before = {name: each.topic for name, each in known.items()}
     states = {
         each.name: admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ)
         for each in pipeline.inputs
-        if not isinstance(each, GeneratedInput)
+        if not isinstance(each, AddressedInput)
     }
     for sentence in compaction_warnings([*states.values()], _replay_window_ms(pipeline)):
         _log.warning("Pipeline %r: %s", pipeline.name, sentence)
     inputs = {
-        source.name: _generated_facts(source, before.get(source.name, ""))
-        if isinstance(source, GeneratedInput)
+        source.name: _addressed_facts(source, known.get(source.name), alone=pipeline.nodes == 1)
+        if isinstance(source, AddressedInput)
         else _input_facts(
             admin, source, states[source.name], continued=before.get(source.name) == source.topic
         )
@@ -259,9 +261,13 @@ def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, co
     return FoundInput(state.topic_id, start)
 
 
-def _generated_facts(source: GeneratedInput, before: str) -> FoundInput:
-    address, start_offsets = source.address(before, SystemClock().now_ms())
-    return FoundInput(ROWS_ID, start_offsets, address)
+def _addressed_facts(source: AddressedInput, before: InputSpec | None, *, alone: bool) -> FoundInput:
+    """alone: there is no other node, on whose host files may be."""
+    address, start_offsets = source.address("" if before is None else before.topic, SystemClock().now_ms())
+    if not is_files(address) or not (alone or files_of(address).is_url):
+        return FoundInput(source.log_id, start_offsets, address)
+    known = before.topic_id if before is not None and before.topic == address else ""
+    return FoundInput(files_id(source.name, address, known), start_offsets, address)
 
 
 def _output_state(admin: TopicAdmin, what: str, topic: str, partitions: int | None) -> TopicState:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from kcontrol.core.model import BadRecords
+from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.durations import Duration, PositiveDuration, duration_ms
 from kcontrol.definition.errors import definition
 from kcontrol.errors import ConfigurationError
@@ -17,6 +17,7 @@ from kcontrol.wire.addresses import (
     MAX_PARTITIONS,
     MAX_RATE,
     MAX_ROWS,
+    ROWS_ID,
     ClockAddress,
     GeneratorAddress,
     address_of,
@@ -28,35 +29,13 @@ MAX_RANDOMS = 100
 _COLUMNS = ("timestamp", "value", "partition", "offset")
 
 
-class GeneratedInput:
-    """What is the same of all inputs that follow from an address: no topic, no values to parse, no bad records."""
+class GeneratedInput(AddressedInput):
+    """What is the same of all inputs that nobody keeps: no values to parse, no bad records."""
 
-    topic: ClassVar[str] = ""
     value_format: ClassVar[None] = None
     schema: ClassVar[None] = None
-    on_bad_record: ClassVar[Literal["halt"]] = "halt"
-    bad_records: ClassVar[BadRecords] = BadRecords.HALT
-    dead_letter_topic: ClassVar[None] = None
-    dead_letter_output: ClassVar[str] = ""
-    partitioned_by: ClassVar[None] = None
-    include_headers: ClassVar[bool] = False
-    tombstones: ClassVar[Literal["keep"]] = "keep"
-    max_cells: ClassVar[int] = 0
-    look_bytes_per_s: ClassVar[int] = 4_194_304
+    log_id: ClassVar[str] = ROWS_ID
     randoms: Sequence[str] = ()
-
-    def structure(self) -> list[Any]:
-        """What of it the pipeline's fingerprint covers, beside name and node."""
-        raise NotImplementedError
-
-    def address(self, before: str, now_ms: int) -> tuple[str, tuple[int, ...]]:
-        """Its address, and by partition where the first step begins. before: the topic or address that it had in the log,
-        or ''. now_ms: by the wall clock."""
-        raise NotImplementedError
-
-    def last_ends(self) -> tuple[int, ...]:
-        """By partition, the offset after the very last row; () if there is none."""
-        return ()
 
 
 def _is_moment(value: str | None) -> str | None:
@@ -117,7 +96,7 @@ class GeneratorInput(GeneratedInput):
                 )
 
     def structure(self) -> list[Any]:
-        """As GeneratedInput's."""
+        """As AddressedInput's."""
         settings = (
             self.rows_per_second,
             self.rows,
@@ -129,7 +108,7 @@ class GeneratorInput(GeneratedInput):
         return ["generator", *settings, list(self.randoms)]
 
     def address(self, before: str, now_ms: int) -> tuple[str, tuple[int, ...]]:
-        """As GeneratedInput's. What began at a moment of its own goes on from that."""
+        """As AddressedInput's. What began at a moment of its own goes on from that."""
         start_ms = (
             now_ms if self.start is None else int(datetime.fromisoformat(self.start).timestamp() * 1000)
         )
@@ -148,7 +127,7 @@ class GeneratorInput(GeneratedInput):
         return made.text, (0,) * self.partitions
 
     def last_ends(self) -> tuple[int, ...]:
-        """As GeneratedInput's."""
+        """As AddressedInput's."""
         if self.rows is None:
             return ()
         return GeneratorAddress(self.partitions, 0, 0, self.rows, self.seed, 0).ends(0)
@@ -174,10 +153,10 @@ class ClockInput(GeneratedInput):
         check_part_name("input", self.name)
 
     def structure(self) -> list[Any]:
-        """As GeneratedInput's."""
+        """As AddressedInput's."""
         return ["clock", duration_ms(self.every)]
 
     def address(self, before: str, now_ms: int) -> tuple[str, tuple[int, ...]]:  # noqa: ARG002 - it has no moment of its own
-        """As GeneratedInput's."""
+        """As AddressedInput's."""
         made = ClockAddress(duration_ms(self.every))
         return made.text, made.ends(now_ms)

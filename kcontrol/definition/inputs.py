@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.generated import ClockInput, GeneratorInput
 from kcontrol.definition.parts import KafkaInput
 
-Input = KafkaInput | GeneratorInput | ClockInput
+Input = KafkaInput | FileInput | GeneratorInput | ClockInput

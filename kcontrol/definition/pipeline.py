@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from kcontrol.definition.errors import definition
 from kcontrol.definition.exchanges import asking
+from kcontrol.definition.files import check_nodes
 from kcontrol.definition.frames import FrameQuery, frame_queries
 from kcontrol.definition.homes import check_pins
 from kcontrol.definition.inputs import Input
@@ -94,6 +95,7 @@ class Pipeline:
         _check_different(self.name, "output", [each.name for each in self.outputs])
         self._check_topics()
         check_pins(self)
+        check_nodes(self.name, tuple(self.inputs), self.nodes)
 
     def with_nodes(self, nodes: int) -> Pipeline:
         """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself

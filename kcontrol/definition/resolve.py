@@ -29,10 +29,10 @@ from kcontrol.core.model import (
     WatermarkSpec,
 )
 from kcontrol.core.step.offsets import dealt_to
+from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.exchange_rules import check_exchanges, check_readers, check_sharded
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
-from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.homes import check_busy, check_home
 from kcontrol.definition.inputs import Input
 from kcontrol.definition.node_rules import check_keys, check_scattered, check_watermark, check_work
@@ -291,7 +291,7 @@ def fingerprint(
 
 
 def _input_structure(source: Input) -> list[Any]:
-    if isinstance(source, GeneratedInput):
+    if isinstance(source, AddressedInput):
         return [source.name, *source.structure(), *_pin(source.node)]
     return [
         *(source.name, source.topic, source.value_format, schema_text(source.schema)),

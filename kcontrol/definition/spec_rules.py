@@ -18,10 +18,13 @@ from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.addresses import address_of, is_topic
+from kcontrol.wire.files import files_of, is_files
 from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
 
 MAX_NODES = 10_000
 FORMATS = ("raw", "json", "avro", "confluent-avro", "confluent-json")
+LINE_FORMATS = ("csv",)
+"""Of inputs of files, beside those."""
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONG = 2**63
@@ -105,11 +108,14 @@ def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
     check_part_name("input", item.name)
     if is_topic(item.topic):
         check_topic_name(f"{where}: topic", item.topic)
+    elif is_files(item.topic):
+        files_of(item.topic)
     else:
         address_of(item.topic)
-    if item.value_format not in FORMATS:
+    formats = (*FORMATS, *LINE_FORMATS) if is_files(item.topic) else FORMATS
+    if item.value_format not in formats:
         raise ConfigurationError(
-            f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(FORMATS)}"
+            f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(formats)}"
         )
     if len(item.start_offsets) != len(item.node_of) or not item.node_of:
         raise ConfigurationError(

@@ -49,6 +49,7 @@ from kcontrol.core.model import (
     AgentPlacement,
     EndTimes,
     Environment,
+    InputSlice,
     InputSpec,
     LayoutRequest,
     LimitsSpec,
@@ -83,14 +84,16 @@ class NodePorts:
     them.
 
     watch: a watcher of the given partitions of an input, from the given offsets on, and of
-    those added later that it takes.
+    those added later that it takes; given is also what the newest step that has found records in a partition has read of it.
     """
 
     clock: Clock
     control: ControlLog
     steps: StepsLog
     engine: EngineFactory
-    watch: Callable[[InputSpec, Mapping[int, int], Callable[[int], bool]], InputWatcher]
+    watch: Callable[
+        [InputSpec, Mapping[int, int], Callable[[int], bool], Mapping[int, InputSlice]], InputWatcher
+    ]
 
 
 class NodeSession:
@@ -295,15 +298,19 @@ class NodeSession:
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
         boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
         reached: dict[tuple[str, int], int] = {}
+        read: dict[tuple[str, int], InputSlice] = {}
         for boundary in boundaries:
             if boundary.reset is not None:
                 reached.clear()
+                read.clear()
             reached |= {(part.input, part.partition): part.to for part in boundary.inputs}
+            read |= {(part.input, part.partition): part for part in boundary.inputs if part.records}
         watchers = {}
         for input_ in spec.inputs:
             known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
             from_ = {p: offset for p, offset in known.items() if self._reads(spec, input_, p)}
-            watchers[input_.name] = self._ports.watch(input_, from_, partial(self._reads, spec, input_))
+            last = {p: read[input_.name, p] for p in from_ if (input_.name, p) in read}
+            watchers[input_.name] = self._ports.watch(input_, from_, partial(self._reads, spec, input_), last)
         return watchers
 
     def _reads(self, spec: PipelineSpec, input_: InputSpec, partition: int) -> bool:

@@ -15,6 +15,7 @@ from kcontrol.core.step.gaps import records_between
 from kcontrol.core.step.offsets import arrived, next_offset
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.addresses import GeneratorAddress, address_of, is_topic
+from kcontrol.wire.files import is_files
 
 Ends = Mapping[tuple[str, int], int]
 """By (input, partition): the offset at which it ends."""
@@ -34,7 +35,7 @@ class Ending(StrEnum):
 
 
 def last_ends(spec: PipelineSpec) -> Ends | None:
-    """Where the inputs end; None if one of them has no end, as topics and clocks have none."""
+    """Where the inputs end; None if one of them has no end, as topics, files and clocks have none."""
     ends: dict[tuple[str, int], int] = {}
     for item in spec.inputs:
         found = _last_ends(item)
@@ -45,7 +46,7 @@ def last_ends(spec: PipelineSpec) -> Ends | None:
 
 
 def _last_ends(item: InputSpec) -> tuple[int, ...]:
-    address = None if is_topic(item.topic) else address_of(item.topic)
+    address = None if is_topic(item.topic) or is_files(item.topic) else address_of(item.topic)
     if not isinstance(address, GeneratorAddress) or not address.rows:
         return ()
     return GeneratorAddress(address.partitions, 0, 0, address.rows, address.seed, 0).ends(0)

@@ -37,6 +37,8 @@ class DigestKind(IntEnum):
     INPUT_UNTIMED = 2
     """Of input, without its timestamps: version 1."""
     INPUT = 3
+    LINE = 4
+    """Of a line of a file, numbered by the offset of its first byte, without what ends it."""
 
 
 INPUT_DIGEST_VERSION = 2
@@ -105,6 +107,13 @@ def record_digest(
     body = b"".join((_field(key), _field(value), varint(len(headers)), *map(_header, headers)))
     prefix = first.to_bytes(8, "little") + (number & _MASK).to_bytes(8, "little")
     return Digest(1, murmur3_128(prefix + body))
+
+
+def line_digest(offset: int, line: bytes) -> Digest:
+    """The digest of one line of a file, in plain Python."""
+    return Digest(
+        1, murmur3_128(int(DigestKind.LINE).to_bytes(8, "little") + offset.to_bytes(8, "little") + line)
+    )
 
 
 def varint(number: int) -> bytes:

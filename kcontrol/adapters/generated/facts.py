@@ -8,13 +8,14 @@ from kcontrol.core.model import InputSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.ports import Held, Kept, Reach, RecordLook
 from kcontrol.wire.addresses import ROWS_ID, address_of, is_topic
+from kcontrol.wire.files import is_files
 
 
 def generated_reaches(topics: Collection[str], at_ms: int) -> dict[str, Reach | str]:
-    """Of those that are addresses; or why it is not known, in words."""
+    """Of those that are addresses of such rows; or why it is not known, in words."""
     found: dict[str, Reach | str] = {}
     for topic in topics:
-        if not is_topic(topic):
+        if not is_topic(topic) and not is_files(topic):
             try:
                 found[topic] = Reach(ROWS_ID, address_of(topic).ends(at_ms))
             except ConfigurationError as error:

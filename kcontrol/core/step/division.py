@@ -16,6 +16,9 @@ from kcontrol.core.model import SHARED_OUT, InputRange, PipelineSpec
 from kcontrol.core.step.offsets import arrived, dealt_to, is_paused, next_offset, partition_count
 from kcontrol.core.step.skips import skips_due
 
+FILES = "file:"
+"""With this the address of an input of files begins, which no topic of Kafka has in its name."""
+
 
 def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple[InputRange, ...]:
     """Everything received beyond the last committed step: one range a partition, in order of
@@ -115,6 +118,13 @@ def gone_input(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
             continue
         for partition, seen in sorted(arrived(spec, item, view).items()):
             where = f"input {item.name} (topic {item.topic}, partition {partition})"
+            if seen.topic_id != item.topic_id and item.topic.startswith(FILES):
+                # What the node says in place of an id is what is wrong.
+                return (
+                    f"input {item.name}: {seen.topic_id}; put back what its steps have read, then kcontrol resume "
+                    f"{spec.pipeline}, "
+                    "or give the pipeline another name to read what is there from its beginning"
+                )
             if seen.topic_id != item.topic_id:
                 return (
                     f"{where} was deleted and created again: its topic id is {seen.topic_id}, the pipeline "

@@ -25,7 +25,8 @@ def rules_for(pipeline: str, item: InputSpec, key: str, limits: BodyLimits) -> R
     where = f"pipeline {pipeline!r}, input {item.name!r}"
     if not is_topic(item.topic):
         raise ConfigurationError(
-            f"{where}: it reads {item.topic.partition(':')[0]}: rows, which nobody writes; rows can be pushed to inputs that "
+            f"{where}: it reads no topic, but {item.topic.partition(':')[0]}: something else; rows can be pushed to "
+            f"inputs that "
             "read a topic"
         )
     if item.value_format not in ("json", "raw"):

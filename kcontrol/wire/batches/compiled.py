@@ -172,6 +172,14 @@ def _add_digest(total: Any, kind: Number, number: Number, data: Any, start: Numb
     total[0] = low
 
 
+@compiled(types.void(BYTES_IN, LONGS_IN, LONGS_IN, types.int64, types.uint64, _ULONGS))
+def digest_lines(data: Any, starts: Any, ends: Any, base: Number, kind: Number, digest: Any) -> None:
+    """Add the hashes of data[starts[r]:ends[r]], each numbered by where it starts behind `base`."""
+    for row in range(len(starts)):
+        start = starts[row]
+        _add_digest(digest, kind, np.uint64(base + start), data, start, ends[row])
+
+
 # --- decode ---
 
 

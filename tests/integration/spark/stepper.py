@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
+from kcontrol.adapters.files.facts import files_id
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
@@ -25,11 +26,11 @@ from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, 
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.exchange import slots
 from kcontrol.core.step.layout import layout_of, writers_of
-from kcontrol.definition.generated import GeneratedInput
+from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.wire.addresses import ROWS_ID
+from kcontrol.wire.files import is_files
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 
@@ -94,8 +95,8 @@ class Stepper:
             .topics
         )
         inputs = {
-            i.name: _generated(i)
-            if isinstance(i, GeneratedInput)
+            i.name: _addressed(i)
+            if isinstance(i, AddressedInput)
             else FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
             for i in self.pipeline.inputs
         }
@@ -281,9 +282,10 @@ class Stepper:
         await self.transaction.close()
 
 
-def _generated(source: GeneratedInput) -> FoundInput:
+def _addressed(source: AddressedInput) -> FoundInput:
     address, begins = source.address("", START_MS)
-    return FoundInput(ROWS_ID, begins, address)
+    log_id = files_id(source.name, address, "") if is_files(address) else source.log_id
+    return FoundInput(log_id, begins, address)
 
 
 def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:

@@ -19,7 +19,15 @@ from unittest.mock import patch
 from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.events import EndsReached, Exit, Joined
 from kcontrol.core.log.control_view import PipelineView, evolve
-from kcontrol.core.model import ControlRecord, InputSpec, Logged, PipelineSpec, ReceivedPartition, Tombstone
+from kcontrol.core.model import (
+    ControlRecord,
+    InputSlice,
+    InputSpec,
+    Logged,
+    PipelineSpec,
+    ReceivedPartition,
+    Tombstone,
+)
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.errors import DamagedRecordError, HungError, RetriableError, StepFailedError
 from kcontrol.sessions import coordinator as coordinator_module
@@ -276,7 +284,13 @@ class NodeProcess(SimulatedProcess):
         self.engine.opens_after = self._opens_after
         return self.engine
 
-    def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> _Watcher:
+    def _watch(
+        self,
+        input_: InputSpec,
+        from_: Mapping[int, int],
+        takes: Callable[[int], bool],
+        read: Mapping[int, InputSlice],
+    ) -> _Watcher:
         return _Watcher(self.world, self.line(f"input {input_.name}"), input_, takes)
 
 

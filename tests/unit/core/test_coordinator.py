@@ -351,6 +351,24 @@ def test_input_that_is_gone_halts(changes: dict[str, object], text: str) -> None
     assert "partition 0" in driver.status.reason
 
 
+def test_what_a_node_says_of_files_in_place_of_an_id_halts_until_it_says_that_they_are_what_they_were() -> (
+    None
+):
+    item = replace(
+        SPEC.inputs[0], topic="file:growing=1,header=0,max_line_bytes=9,pattern=,path=/a", topic_id="lines-1"
+    )
+    driver = CoordinatorDriver(replace(SPEC, inputs=(item, *SPEC.inputs[1:])))
+    driver.in_place()
+    driver.receive(8, topic_id="/a has 4 bytes, and 8 were read")
+    assert driver.status.phase is PipelinePhase.HALTED
+    assert driver.status.reason.startswith(
+        "input in: /a has 4 bytes, and 8 were read; put back what its steps have read"
+    )
+    driver.receive(8, topic_id="lines-1")
+    driver.resume()
+    assert driver.status.phase is not PipelinePhase.HALTED
+
+
 def test_a_new_transaction_timeout_needs_a_new_producer() -> None:
     driver = CoordinatorDriver()
     driver.in_place()

@@ -21,6 +21,7 @@ from kcontrol.core.model import (
     Desired,
     DesiredMode,
     ExchangeSlice,
+    InputSlice,
     InputSpec,
     LoggedStep,
     PipelineSpec,
@@ -179,7 +180,12 @@ class Cluster:
             made.append(kind(number, incarnation, steps, self.store))
             return made[0]
 
-        def watch(_input: InputSpec, _from: Mapping[int, int], _takes: Callable[[int], bool]) -> NoInput:
+        def watch(
+            _input: InputSpec,
+            _from: Mapping[int, int],
+            _takes: Callable[[int], bool],
+            _read: Mapping[int, InputSlice],
+        ) -> NoInput:
             return NoInput()
 
         control, log = MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p")

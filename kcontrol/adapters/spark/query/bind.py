@@ -10,7 +10,12 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.internals import active_session, analyzed, lacking_for_kept
+from kcontrol.adapters.spark.internals import (
+    active_session,
+    lacking_for_kept,
+    plan_of,
+    without_call_sites,
+)
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
@@ -19,6 +24,7 @@ from kcontrol.adapters.spark.query.deliveries import with_deliveries
 from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
 from kcontrol.adapters.spark.query.exchanging import Exchanges, MakeSent, check_sent
 from kcontrol.adapters.spark.query.grouping import Misplaced
+from kcontrol.adapters.spark.query.lines import dead_lines, named_by_header, parsed_lines
 from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
 from kcontrol.adapters.spark.query.outputs import output_plans, to_kafka_columns
@@ -30,6 +36,7 @@ from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSour
 from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.exchanges import binding
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.frames import FrameQuery, batch_frames
 from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.inputs import Input
@@ -51,24 +58,38 @@ class Frames:
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self.exchanges = Exchanges(spark, pipeline, address)
 
+    @without_call_sites()
     def read(self, name: str) -> DataFrame:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
         beside them."""
         source = self._pipeline.input(name)
-        raw = self._raw(source, source.include_headers)
-        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
+        return self._parsed(self._raw(source, source.include_headers), source)
 
+    @without_call_sites()
     def read_batch(self, name: str, tasks: int) -> DataFrame:
         """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        raw = self._raw(source, source.include_headers, tasks)
-        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
+        return self._parsed(self._raw(source, source.include_headers, tasks), source)
+
+    def _parsed(self, raw: DataFrame, source: Input) -> DataFrame:
+        if isinstance(source, FileInput):
+            return parsed_lines(raw, source)
+        return parsed(raw, source, self._address) if isinstance(source, KafkaInput) else raw
+
+    def _dead_letters(self, source: KafkaInput | FileInput, tasks: int = 0) -> DataFrame:
+        raw = self._raw(source, with_headers=True, tasks=tasks)
+        return (
+            dead_lines(raw, source)
+            if isinstance(source, FileInput)
+            else dead_letters(raw, source, self._address)
+        )
 
     def _raw(self, source: Input, with_headers: bool, tasks: int = 0, *, needed: bool = False) -> DataFrame:
         """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
         randoms = source.randoms if isinstance(source, GeneratedInput) else None
+        names = named_by_header(source) if isinstance(source, FileInput) else None
         options = source_options(
-            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms
+            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms, names
         )
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
@@ -156,13 +177,14 @@ class Frames:
                 raise ConfigurationError(f"query {name!r}: it is another of batch frames")
         return {name: frame for name, frame in frames.items() if frame is not None}
 
+    @without_call_sites()
     def _batch_of(
         self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery], tasks: int
     ) -> DataFrame | None:
         if stream is None:
             source = self._pipeline.input(query.name.removesuffix(".dead_letter"))
-            assert isinstance(source, KafkaInput), "only records of a topic can be bad"
-            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source, self._address)
+            assert isinstance(source, KafkaInput | FileInput), "no other input has bad records"
+            letters = self._dead_letters(source, tasks)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
         if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
@@ -172,6 +194,7 @@ class Frames:
         outputs = [self._pipeline.output(name) for name in item.outputs]
         return to_kafka_columns(item.frame, outputs, self._address)
 
+    @without_call_sites()
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
         """The queries to run: those of `frames`, and one for each input whose bad
         records go to a dead-letter topic.
@@ -196,8 +219,8 @@ class Frames:
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
-            if isinstance(source, KafkaInput) and source.bad_records is BadRecords.DEAD_LETTER:
-                letters = dead_letters(self._raw(source, with_headers=True), source, self._address)
+            if isinstance(source, KafkaInput | FileInput) and source.bad_records is BadRecords.DEAD_LETTER:
+                letters = self._dead_letters(source)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
         queries, deliveries = with_deliveries(self._pipeline, bound)
@@ -242,7 +265,7 @@ class Frames:
             gathers=facts.gathers,
             regrouped=facts.regrouped,
             columns=columns_used(frame),
-            stage=self.exchanges.stage_of(analyzed(item.frame), f"query {item.name!r}"),
+            stage=self.exchanges.stage_of(plan_of(item.frame), f"query {item.name!r}"),
             sends=item.sends,
             exchanges=tuple(dict.fromkeys(facts.exchanges)),
             where=item.where,
@@ -257,7 +280,7 @@ class Frames:
         partitioned_by = {
             source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by
         }
-        return scattered(analyzed(frame), partitioned_by)
+        return scattered(plan_of(frame), partitioned_by)
 
 
 def _placed_by(source: Input) -> dict[str, str] | None:
@@ -271,13 +294,15 @@ def bind(
     pipeline: Pipeline, spark: SparkSession, address: ChannelAddress, allow_nondeterministic: bool = False
 ) -> BoundQueries:
     """Call the functions of a pipeline file and bind what they return."""
-    frames = Frames(spark, pipeline, address)
-    with no_streams_of_their_own(), binding(frames.exchanges):
-        queries = pipeline.build(spark, frames.read)
-    bound = frames.bind(queries, allow_nondeterministic)
-    if not pipeline.plan_once:
-        return replace(bound, planning=each_step(SWITCHED_OFF))
-    return frames.planned_once(bound, queries)
+    # PySpark says by it where a function was called, whichever thread has made the session.
+    with active_session(spark):
+        frames = Frames(spark, pipeline, address)
+        with no_streams_of_their_own(), binding(frames.exchanges):
+            queries = pipeline.build(spark, frames.read)
+        bound = frames.bind(queries, allow_nondeterministic)
+        if not pipeline.plan_once:
+            return replace(bound, planning=each_step(SWITCHED_OFF))
+        return frames.planned_once(bound, queries)
 
 
 def _register(spark: SparkSession) -> None:

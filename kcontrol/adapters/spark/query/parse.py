@@ -7,6 +7,8 @@ topic in the same step.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -22,6 +24,7 @@ from kcontrol.adapters.spark.query.confluent_columns import (
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
 from kcontrol.core.model import BadRecords
+from kcontrol.definition.files import FileInput
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.errors import ConfigurationError
 
@@ -49,13 +52,7 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
             "rename them in the schema"
         )
     bad = sf.col(f"{_PARSED}.{_BAD}")
-    if source.bad_records is BadRecords.HALT:
-        halted = sf.raise_error(_complaint(source, bad)).cast("boolean")
-        frame = frame.filter(sf.when(bad.isNull(), sf.lit(True)).otherwise(halted))
-    else:
-        if source.bad_records is BadRecords.SKIP:
-            frame = frame.observe(SKIPPED_METRIC + source.name, sf.count(bad).alias("records"))
-        frame = frame.filter(bad.isNull())
+    frame = without_bad(frame, source, bad, _complaint(source, bad))
     fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
     if source.tombstones == "drop":
         frame = frame.filter(sf.col("value").isNotNull())
@@ -67,6 +64,18 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
             )
         fields.append(sf.col("value").isNull().alias(DELETED))
     return frame.select(*[sf.col(name) for name in raw.columns], *fields)
+
+
+def without_bad(
+    frame: DataFrame, source: KafkaInput | FileInput, bad: Column, complaint: Column
+) -> DataFrame:
+    """The rows for which `bad` is null; what becomes of the others is as the input says."""
+    if source.bad_records is BadRecords.HALT:
+        halted = sf.raise_error(complaint).cast("boolean")
+        return frame.filter(sf.when(bad.isNull(), sf.lit(True)).otherwise(halted))
+    if source.bad_records is BadRecords.SKIP:
+        frame = frame.observe(SKIPPED_METRIC + source.name, sf.count(bad).alias("records"))
+    return frame.filter(bad.isNull())
 
 
 def dead_letters(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataFrame:
@@ -111,9 +120,22 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
     if source.value_format == "confluent-avro":
         schema, column = confluent_fields(sf.col("value"), source, _BAD, address)
         return schema, raw.withColumn(_PARSED, column)
-    schema = _struct_of(source)
+    schema = struct_of(source.name, source.schema)
     framed = source.value_format == "confluent-json"
     text = (json_behind_id(sf.col("value")) if framed else sf.col("value")).cast("string")
+    value, is_one = json_value(text, schema)
+    is_one &= begins_with_id(sf.col("value")) if framed else sf.lit(True)
+    reason = sf.when(sf.col("value").isNotNull() & ~is_one, not_json(text))
+    if framed:
+        reason = sf.when(
+            sf.col("value").isNotNull() & ~begins_with_id(sf.col("value")), sf.lit(NO_ID)
+        ).otherwise(reason)
+    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
+    return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
+
+
+def json_value(text: Column, schema: StructType) -> tuple[Column, Column]:
+    """JSON as a struct, and whether it is one object of the schema, and nothing else."""
     whole = StructType(
         [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())]
     )
@@ -128,30 +150,27 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
         & column.getField(_END).isNotNull()
         & column.getField(_BAD).isNull()
         & sf.is_valid_utf8(text)
-        & (begins_with_id(sf.col("value")) if framed else sf.lit(True))
     )
-    # The dead letter has the value; here its beginning is enough.
-    reason = sf.when(
-        sf.col("value").isNotNull() & ~is_one,
-        sf.concat(sf.lit("not valid JSON for the schema: "), sf.substring(sf.make_valid_utf8(text), 1, 100)),
-    )
-    if framed:
-        reason = sf.when(
-            sf.col("value").isNotNull() & ~begins_with_id(sf.col("value")), sf.lit(NO_ID)
-        ).otherwise(reason)
-    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
-    return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
+    return value, is_one
 
 
-def _struct_of(source: KafkaInput) -> StructType:
-    if isinstance(source.schema, StructType):
-        return source.schema
+def not_json(text: Column) -> Column:
+    """Why a record is bad. A dead letter has the value; here its beginning is enough."""
+    return sf.concat(
+        sf.lit("not valid JSON for the schema: "), sf.substring(sf.make_valid_utf8(text), 1, 100)
+    )
+
+
+def struct_of(input_name: str, schema: Any) -> StructType:
+    """A schema as users give it, as Spark's. Raises ConfigurationError."""
+    if isinstance(schema, StructType):
+        return schema
     try:
-        kind = StructType.fromDDL(str(source.schema))
+        kind = StructType.fromDDL(str(schema))
     except PySparkException as error:
         said = " ".join((error.getMessage() or str(error)).split("\n")[0].split())
         raise ConfigurationError(
-            f"input {source.name!r}: schema = {source.schema!r} is no schema to Spark: {said}"
+            f"input {input_name!r}: schema = {schema!r} is no schema to Spark: {said}"
         ) from error
     assert isinstance(kind, StructType)
     return kind

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.generated.rows import read_rows
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.read.ranges import RangeReader
@@ -15,6 +16,8 @@ from kcontrol.core.model import ExchangeSpec, InputRange, SourceSplit
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.addresses import is_topic
 from kcontrol.wire.digest import input_kind
+from kcontrol.wire.files import is_files
+from kcontrol.wire.range_read import RangeRead
 
 
 def count_split(
@@ -23,11 +26,11 @@ def count_split(
     """What a split holds."""
     ranges = [(split.partition, split.from_, split.to)]
     what = (item.input, item.topic, item.topic_id, ranges)
-    reading = (
-        RangeReader(settings).read_each(*what, kind=input_kind(digest_version))
-        if is_topic(item.topic)
-        else read_rows(*what)
-    )
+    reading: RangeRead
+    if is_topic(item.topic):
+        reading = RangeReader(settings).read_each(*what, kind=input_kind(digest_version))
+    else:
+        reading = read_lines(*what) if is_files(item.topic) else read_rows(*what)
     for _ in reading:
         pass
     return Counted(reading.records, reading.digest.hex)

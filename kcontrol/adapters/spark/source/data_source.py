@@ -9,7 +9,8 @@ driver's side channel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,10 @@ from kcontrol.errors import StepFailedError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kcontrol.adapters.spark.channel.attempt import Counted
+    from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
+    from kcontrol.settings.cluster import ClusterSettings
+
 __all__ = ["QUERY_PROPERTY", "SOURCE_NAME", "KcontrolSource", "source_options"]
 
 SOURCE_NAME = "kcontrol"
@@ -49,6 +54,7 @@ _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
     "timestampType int"
 )
+_LINES = "value binary, file string, partition int, offset long, wrong string"
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
@@ -60,13 +66,15 @@ def source_options(
     tasks: int = 0,
     needed: bool = False,
     randoms: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
 ) -> dict[str, str]:
     """What `spark.readStream.format(SOURCE_NAME).options(...)` needs, or `spark.read`. Spark redacts the
     value of a key named `secret`.
 
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
     frame, how many a step can have. needed: a task whose step does not come ends its job instead of giving no rows, which
-    would be taken for rows of the step. randoms: of a generated input, its random columns; None: it is a topic.
+    would be taken for rows of the step. randoms: of a generated input, its random columns. names: of an input of files, what a
+    header must name. None of both: it is a topic.
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
@@ -75,6 +83,7 @@ def source_options(
         "input": input_name,
         "headers": str(with_headers).lower(),
         **({} if randoms is None else {"generated": ",".join(randoms)}),
+        **({} if names is None else {"lines": json.dumps(list(names))}),
         **address_options(address),
     }
 
@@ -111,6 +120,8 @@ class KcontrolSource(DataSource):
         if "generated" in self.options:
             randoms = "".join(f"`{name}` double, " for name in randoms_in(self.options))
             return f"timestamp timestamp, value long, {randoms}partition int, offset long"
+        if "lines" in self.options:
+            return _LINES
         return _COLUMNS + (_HEADERS if self.options.get("headers") == "true" else "")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
@@ -133,6 +144,7 @@ class _TaskReader:
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
         self._randoms = randoms_in(options) if "generated" in options else None
+        self._names = json.loads(options["lines"]) if "lines" in options else None
         self.address = address_in(options)
 
     def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
@@ -140,7 +152,7 @@ class _TaskReader:
         # What reads is not imported with this module: a planner is a new process for each query and input at
         # each start of a node, and would spend half of its time on it.
         from kcontrol.adapters.spark.channel.reporting import failures_reported
-        from kcontrol.adapters.spark.source.reading import cluster_settings, read_generated, read_splits
+        from kcontrol.adapters.spark.source.reading import cluster_settings
 
         with carried():
             client = client_of(self.address)
@@ -153,19 +165,30 @@ class _TaskReader:
 
                 declared = DeclaredPlacing(self.input, **self._placed)
                 check = PlacementCheck(declared, told.topic, told.placed_among)
-            what = (self.input, told.topic, told.topic_id, splits)
-            more = (self._with_headers, told.columns, check, told.digest_version)
-            counted = yield from (
-                read_splits(settings, *what, *more)
-                if self._randoms is None
-                else read_generated(*what, self._randoms, told.columns)
-            )
+            counted = yield from self._read(settings, told, splits, check)
         reads = tuple(
             ReadSplit(number, lo, hi, found.records, found.digest)
             for (number, lo, hi), found in zip(splits, counted, strict=True)
         )
         with carried():
             client.ask(ReportReads(serial, query, self.input, reads))
+
+    def _read(
+        self,
+        settings: ClusterSettings,
+        told: TaskSplits,
+        splits: Sequence[tuple[int, int, int]],
+        check: PlacementCheck | None,
+    ) -> Generator[pa.RecordBatch, None, list[Counted]]:
+        from kcontrol.adapters.spark.source import reading
+
+        what = (self.input, told.topic, told.topic_id, splits)
+        if self._randoms is not None:
+            return reading.read_generated(*what, self._randoms, told.columns)
+        if self._names is not None:
+            return reading.read_file_lines(*what, self._names, told.columns)
+        more = (self._with_headers, told.columns, check, told.digest_version)
+        return reading.read_splits(settings, *what, *more)
 
 
 class StepStreamReader(StepOffsets):

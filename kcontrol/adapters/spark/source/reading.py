@@ -8,6 +8,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
+from kcontrol.adapters.files.lines import lines_schema, read_lines
 from kcontrol.adapters.generated.rows import read_rows, rows_schema
 from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.channel.attempt import Counted
@@ -16,6 +17,7 @@ from kcontrol.adapters.spark.channel.messages import AskSettings
 from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
+from kcontrol.wire.range_read import RangeRead
 
 _ENOUGH_ROWS = 4_096
 _ENOUGH_BYTES = 1 << 20
@@ -68,7 +70,25 @@ def read_generated(
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """The same of rows that follow from an address, with their random columns."""
     reading = read_rows(input_name, topic, topic_id, splits, randoms)
-    schema = rows_schema(randoms)
+    return (yield from _counted(reading, rows_schema(randoms), columns))
+
+
+def read_file_lines(
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    splits: Sequence[tuple[int, int, int]],
+    names: Sequence[str],
+    columns: Collection[str] | None = None,
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
+    """The same of lines of files. names: of the fields, which a header must name."""
+    reading = read_lines(input_name, topic, topic_id, splits, names)
+    return (yield from _counted(reading, lines_schema(), columns))
+
+
+def _counted(
+    reading: RangeRead, schema: pa.Schema, columns: Collection[str] | None
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
     yield from joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 

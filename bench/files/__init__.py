@@ -1,0 +1,1 @@
+"""kcontrol's input of files against Spark's own file source, on the same files."""

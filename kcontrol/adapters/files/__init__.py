@@ -1,0 +1,1 @@
+"""Inputs whose lines are in files that others write."""

@@ -1,0 +1,208 @@
+"""The lines of ranges of bytes, as Arrow, and their digest.
+
+A line belongs to the range that its first byte is in, wherever the range is cut: what lies before the first line that begins in
+it is passed over, and the last one is read to its end. So the same lines come of one range and of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from kcontrol.adapters.files.listing import ListedFile, end_of
+from kcontrol.adapters.files.pieces import HEAD_BYTES, Piece, pieces
+from kcontrol.adapters.files.stores import Store, store_of
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import InputGoneError, RetriableError, StepFailedError
+from kcontrol.wire.batches.columns import Bytes, Longs
+from kcontrol.wire.batches.lines import digest_of_lines
+from kcontrol.wire.digest import Digest, line_digest
+from kcontrol.wire.files import FileAddress, check_lines_id, files_of
+from kcontrol.wire.range_read import RangeRead
+
+_NEWLINE, _RETURN, _BOM = 10, 13, b"\xef\xbb\xbf"
+
+
+def lines_schema() -> pa.Schema:
+    """A line without its end, its file, and where its first byte is; `wrong` says why it can't be a record, null if it can."""
+    return pa.schema(
+        [
+            pa.field("value", pa.binary()),
+            pa.field("file", pa.string()),
+            pa.field("partition", pa.int32()),
+            pa.field("offset", pa.int64()),
+            pa.field("wrong", pa.string()),
+        ]
+    )
+
+
+def read_lines(
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    ranges: Sequence[tuple[int, int, int]],
+    names: Sequence[str] = (),
+) -> RangeRead:
+    """The lines of some ranges (partition, from, to), one after the other. A line with nothing in it is no row.
+
+    names: of the columns; where the files have headers, these must say so. The iteration raises InputGoneError: the files do
+    not have these bytes any more. StepFailedError: a header is another (REFUSED), or the disk does not give them (LOST).
+    """
+    where = f"input {input_name!r}"
+    check_lines_id(where, topic_id)
+    address = files_of(topic)
+    return RangeRead(
+        _each(_LineReader(where, address, store_of(address, topic_id), tuple(names)), ranges), len(ranges)
+    )
+
+
+def _each(
+    reader: _LineReader, ranges: Sequence[tuple[int, int, int]]
+) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+    for index, (partition, from_, to) in enumerate(ranges):
+        try:
+            if partition != 0:
+                raise InputGoneError(f"{reader.address.path} has no partition {partition}")
+            for rows, digest in reader.read(from_, to):
+                yield index, rows, digest
+        except InputGoneError as error:
+            raise InputGoneError(
+                f"{reader.where}: {error}; put back what its steps have read, then resume the pipeline"
+            ) from error
+        except (OSError, RetriableError) as error:
+            raise StepFailedError(
+                FailureKind.LOST, f"{reader.where}: {reader.address.path} can't be read: {error}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """starts, ends: of lines in the data. sizes: how long each is, which is more than that for one of which only the
+    beginning is looked at."""
+
+    data: Bytes
+    starts: Longs
+    ends: Longs
+    sizes: Longs
+
+    def only(self, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Lines:
+        return replace(self, starts=self.starts[kept], ends=self.ends[kept], sizes=self.sizes[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _LineReader:
+    """Of one input, in one task. names: of the columns that a header must name."""
+
+    where: str
+    address: FileAddress
+    store: Store
+    names: tuple[str, ...]
+
+    def read(self, from_: int, to: int) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+        """The lines whose first byte is in [from_, to)."""
+        if from_ >= to:
+            return
+        files = self.store.listed()
+        if end_of(files) < to:
+            raise InputGoneError(
+                f"{self.address.path} has {end_of(files)} bytes, and its steps read up to {to}"
+            )
+        for file in files:
+            if file.begins < to and file.end > from_:
+                begin, stop = max(0, from_ - file.begins), min(to - file.begins, file.size_bytes)
+                yield from self._read_file(file, begin, stop, is_last=file is files[-1])
+
+    def _read_file(
+        self, file: ListedFile, from_: int, to: int, *, is_last: bool
+    ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+        with self.store.opened(file.path) as bytes_:
+            if not is_last and bytes_.size() != file.size_bytes:
+                raise InputGoneError(
+                    f"{file.path} has {bytes_.size()} bytes and had {file.size_bytes} a moment ago: only the last file of a "
+                    "directory may grow"
+                )
+            complete = not (is_last and self.address.growing)
+            for piece in pieces(bytes_, from_, to, self.address.max_line_bytes, complete):
+                lines = self._wanted(file, piece, to)
+                if len(lines.starts):
+                    yield self._rows(file, piece.at, lines)
+
+    def _wanted(self, file: ListedFile, piece: Piece, to: int) -> _Lines:
+        lines = _lines_in(piece)
+        kept = (lines.starts + piece.at < to) & (lines.sizes > 0)
+        if piece.at == 0 and self.address.header:
+            self._check_header(file, piece.data[: int(lines.ends[0])])
+            kept[0] = False
+        return lines.only(kept)
+
+    def _rows(self, file: ListedFile, at: int, lines: _Lines) -> tuple[pa.RecordBatch, Digest]:
+        base = file.begins + at
+        places = lines.starts + base
+        most = self.address.max_line_bytes
+        is_long = lines.sizes > most
+        starts, ends = lines.starts, np.where(is_long, lines.starts + HEAD_BYTES, lines.ends)
+        ends = np.minimum(ends, lines.ends)
+        wrong = [
+            f"it has {size} bytes, more than max_line_bytes = {most}"
+            for size in lines.sizes[is_long].tolist()
+        ]
+        digest = digest_of_lines(lines.data, starts[~is_long], ends[~is_long], base)
+        for place in np.flatnonzero(is_long).tolist():
+            digest += _long_digest(lines, place, base, int(ends[place]))
+        if at == 0 and starts[0] == 0 and lines.data[: len(_BOM)].tobytes() == _BOM:
+            starts[0] = min(len(_BOM), int(ends[0]))
+        said = np.full(len(starts), None, dtype=object)
+        said[is_long] = wrong
+        columns = [
+            _values(lines.data, starts, ends),
+            pa.repeat(pa.scalar(file.path, pa.string()), len(starts)),
+            pa.array(np.zeros(len(starts), np.int32)),
+            pa.array(places),
+            pa.array(said, pa.string()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=lines_schema()), digest
+
+    def _check_header(self, file: ListedFile, line: bytes) -> None:
+        if not self.names:
+            return
+        text = line.removeprefix(_BOM).decode(errors="replace")
+        found = [field.strip().strip('"') for field in text.split(",")]
+        if [each.lower() for each in found] != [each.lower() for each in self.names]:
+            raise StepFailedError(
+                FailureKind.REFUSED,
+                f"{self.where}: the header of {file.path} is {text[:200]!r}, and the columns of the schema are "
+                f"{','.join(self.names)}: correct the schema or the file, or say header=False if its first line is a row",
+            )
+
+
+def _lines_in(piece: Piece) -> _Lines:
+    data: Bytes = np.frombuffer(piece.data, np.uint8)
+    if piece.line_bytes:
+        begin, end = np.zeros(1, np.int64), np.full(1, len(data), np.int64)
+        return _Lines(data, begin, end, np.full(1, piece.line_bytes, np.int64))
+    newlines = np.flatnonzero(data == _NEWLINE)
+    starts = np.concatenate((np.zeros(1, np.int64), newlines[:-1] + 1))
+    ends = newlines - ((newlines > starts) & (data[newlines - 1] == _RETURN))
+    return _Lines(data, starts, ends, ends - starts)
+
+
+def _long_digest(lines: _Lines, row: int, base: int, end: int) -> Digest:
+    """Of what is looked at of a line that is too long."""
+    start = int(lines.starts[row])
+    head = lines.data[start:end].tobytes()
+    return line_digest(base + start, head + f"...{lines.sizes[row]}".encode())
+
+
+def _values(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
+    """data[starts[r]:ends[r]] as a column; starts and ends grow."""
+    steps = np.zeros(len(data) + 1, np.int8)
+    steps[starts] += 1
+    steps[ends] -= 1
+    kept = data[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)]
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(ends - starts))).astype(np.int32)
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
+    )

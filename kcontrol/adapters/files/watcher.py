@@ -1,0 +1,160 @@
+"""The InputWatcher port for files: how far whole lines reach, and whether what was read is still what it was.
+
+What a node says in place of a topic's id is `LINES_ID` while all is well, and otherwise a sentence: it is compared with what
+the pipeline's definition has, so the pipeline halts with it. It is well again once the files are: the look goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from kcontrol.adapters.files.bytes_of import opened
+from kcontrol.adapters.files.lines import read_lines
+from kcontrol.adapters.files.listing import ListedFile, end_of, listed
+from kcontrol.adapters.files.newlines import last_newline
+from kcontrol.core.model import InputSlice, InputSpec, ReceivedPartition
+from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, StepFailedError
+from kcontrol.wire.files import LINES_ID, FileAddress, files_of
+
+PACE_S = 0.1
+"""Least time between two looks."""
+REST = 20
+"""Looks take no more than this part of the time, however many files there are."""
+ANSWER_S = 30.0
+"""A disk that does not answer for so long is away."""
+TAIL_BYTES = 4_096
+"""So much before the end is compared when a file has grown."""
+
+
+class FileWatcher:
+    """Watches one input. One `arrivals` at a time."""
+
+    def __init__(
+        self, item: InputSpec, from_: Mapping[int, int], last_read: Mapping[int, InputSlice]
+    ) -> None:
+        """from_: by partition, where the next step begins. last_read: by partition, what the newest step that has found
+        records in
+        it has read, as far as the log of steps was looked at. Raises ConfigurationError for an address that is not known
+        here."""
+        self._begin = max(from_.values(), default=0)
+        self._looks = FileLooks(item.name, files_of(item.topic), self._begin, last_read.get(0))
+
+    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+        """As the port says."""
+        before: tuple[str, int] | None = None
+        loop = asyncio.get_running_loop()
+        while True:
+            begun_s = loop.time()
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    found = await asyncio.to_thread(self._looks.look)
+            except TimeoutError as error:
+                raise RetriableError(f"the files have not answered for {ANSWER_S:.0f} s") from error
+            if found != before:
+                before = found
+                id_, end = found
+                yield (ReceivedPartition(0, id_, 0, end),), max(0, end - self._begin)
+            await asyncio.sleep(max(PACE_S, REST * (loop.time() - begun_s)))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """tail: the bytes before `end`, the offset behind the last whole line."""
+
+    files: tuple[ListedFile, ...]
+    end: int
+    tail: bytes
+
+
+class FileLooks:
+    """One look after the other; blocking."""
+
+    def __init__(
+        self, input_name: str, address: FileAddress, begin: int, last_read: InputSlice | None
+    ) -> None:
+        self._name, self._address, self._begin, self._last_read = input_name, address, begin, last_read
+        self._seen: _Seen | None = None
+
+    def look(self) -> tuple[str, int]:
+        """LINES_ID, or what is wrong, and how far whole lines reach. Raises RetriableError."""
+        seen = self._seen
+        known = self._begin if seen is None else seen.end
+        try:
+            files = listed(self._address)
+            if seen is not None and files == seen.files:
+                return LINES_ID, seen.end
+            wrong = self._wrong(files) if seen is None else _changed(self._address, seen, files)
+            if wrong:
+                return wrong, known
+            self._seen = self._look_at(files, known)
+        except (InputGoneError, ConfigurationError) as error:
+            return str(error), known
+        except StepFailedError as error:
+            raise RetriableError(str(error)) from error
+        except OSError as error:
+            raise RetriableError(f"{self._address.path} can't be read: {error}") from error
+        return LINES_ID, self._seen.end
+
+    def _wrong(self, files: tuple[ListedFile, ...]) -> str:
+        """What a process that has seen nothing yet finds out: whether what the newest step read is where it was."""
+        if end_of(files) < self._begin:
+            return f"{self._address.path} has {end_of(files)} bytes, and {self._begin} were read"
+        last = self._last_read
+        if last is None:
+            return ""
+        read = read_lines(self._name, last.topic, last.topic_id, [(last.partition, last.from_, last.to)])
+        try:
+            for _ in read:
+                pass
+        except InputGoneError as error:
+            return str(error.__cause__ or error)
+        if (read.records, read.digest.hex) == (last.records, last.digest):
+            return ""
+        return (
+            f"bytes {last.from_} to {last.to} of {self._address.path} are not those that were read: they had {last.records} "
+            f"lines with digest {last.digest}, and have {read.records} with digest {read.digest.hex}"
+        )
+
+    def _look_at(self, files: tuple[ListedFile, ...], known: int) -> _Seen:
+        if not files:
+            return _Seen(files, 0, b"")
+        last = files[-1]
+        with opened(last.path) as bytes_:
+            end = last.size_bytes
+            if self._address.growing:
+                end = last_newline(bytes_, end, max(0, known - last.begins))
+            tail = bytes_.read(max(0, end - TAIL_BYTES), min(end, TAIL_BYTES))
+        return _Seen(files, last.begins + end, tail)
+
+
+def _changed(address: FileAddress, seen: _Seen, files: tuple[ListedFile, ...]) -> str:
+    """What is not as it was; '' if lines were only added."""
+    for index, was in enumerate(seen.files):
+        now = files[index] if index < len(files) else None
+        if now is None or now.path != was.path:
+            return _other_name(was, {each.path for each in files}, now)
+        is_last = index == len(seen.files) - 1
+        if now.size_bytes != was.size_bytes and not (is_last and address.growing):
+            more = "" if address.growing else "; growing=True is for files that are appended to"
+            return f"{was.path} has {now.size_bytes} bytes, and had {was.size_bytes} when it was read{more}"
+        if is_last and now.end < seen.end:
+            return f"{was.path} has {now.size_bytes} bytes, and {seen.end - was.begins} were read"
+        if is_last and not _has_tail(now, seen):
+            return f"{was.path} is not the file that it was: what stands before byte {seen.end - was.begins} was other"
+    return ""
+
+
+def _other_name(was: ListedFile, there: set[str], now: ListedFile | None) -> str:
+    if now is None or was.path not in there:
+        return f"{was.path} is not there any more, and later files follow behind its bytes"
+    return f"{now.path} has come before {was.path} by its name, which is read already: names must grow"
+
+
+def _has_tail(file: ListedFile, seen: _Seen) -> bool:
+    with opened(file.path) as bytes_:
+        return bytes_.read(seen.end - file.begins - len(seen.tail), len(seen.tail)) == seen.tail

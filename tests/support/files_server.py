@@ -1,0 +1,100 @@
+"""A server of files over HTTP with ranges and entity tags, as web servers and stores of objects have them, and with their
+faults."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+
+
+class FilesServer:
+    """files: by path their bytes and tag. faults: by name, how many more answers are faulty so. `asked`: ranges that were
+    given."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.files: dict[str, tuple[bytes, str]] = {}
+        self.faults: Counter[str] = Counter()
+        self.asked: list[tuple[int, int]] = []
+
+    def put(self, path: str, data: bytes, tag: str) -> str:
+        """Returns its URL."""
+        self.files[path] = data, tag
+        return f"{self.url}{path}"
+
+    def takes(self, fault: str) -> bool:
+        """Whether this answer has the fault."""
+        if self.faults[fault] < 1:
+            return False
+        self.faults[fault] -= 1
+        return True
+
+
+@contextmanager
+def serving_files() -> Iterator[FilesServer]:
+    """On a port of loopback, for as long as it is open."""
+    shared: list[FilesServer] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            _answer(shared[0], self)
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    shared.append(FilesServer(f"http://127.0.0.1:{server.server_address[1]}"))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield shared[0]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
+    found = files.files.get(request.path)
+    if files.takes("away"):
+        return _send(request, 503, b"", {})
+    if files.takes("redirect"):
+        return _send(request, 302, b"", {"Location": "http://elsewhere/"})
+    if found is None:
+        return _send(request, 404, b"", {})
+    data, tag = found
+    wanted = request.headers.get("If-Match")
+    if wanted is not None and wanted != tag:
+        return _send(request, 412, b"", {})
+    headers = {"ETag": tag, "Last-Modified": "Thu, 26 Nov 2026 05:00:00 GMT"}
+    if files.takes("whole"):
+        return _send(request, 200, data, headers)
+    match = _RANGE.fullmatch(request.headers.get("Range", ""))
+    assert match is not None
+    begin, stop = int(match[1]), min(int(match[2]) + 1, len(data))
+    if begin >= len(data):
+        return _send(request, 416, b"", {**headers, "Content-Range": f"bytes */{len(data)}"})
+    if files.takes("packed"):
+        headers["Content-Encoding"] = "gzip"
+    files.asked.append((begin, stop))
+    headers["Content-Range"] = f"bytes {begin}-{stop - 1}/{len(data)}"
+    if files.takes("short"):
+        stop -= 1
+    return _send(request, 206, data[begin:stop], headers)
+
+
+def _send(request: BaseHTTPRequestHandler, code: int, body: bytes, headers: dict[str, str]) -> None:
+    request.send_response(code)
+    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body)
