@@ -32,6 +32,7 @@ from bench.soak import measure_soak
 from bench.spark_environment import prepare
 from bench.spark_side import run_spark
 from bench.startup import QUICK_SIZES, SIZES, measure_startup
+from bench.steady import measure_steady
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 
 PARTITIONS = CORES = 2
@@ -42,6 +43,7 @@ PARTS = (
     "recovery",
     "startup",
     "nodes",
+    "steady",
     "exchange",
     "shards",
     "layout",
@@ -166,6 +168,10 @@ def measure(
                 )
                 scales = tuple(each for each in scales if nodes in (None, each.nodes))
                 findings.scales = measure_nodes(servers, scales, steps, console.print)
+            case "steady":
+                findings.steady = measure_steady(
+                    servers, plan.QUICK_STEADY if quick else plan.STEADY, console.print
+                )
             case "exchange":
                 measurements = plan.QUICK_EXCHANGING if quick else plan.EXCHANGING
                 findings.exchange = measure_exchange(servers, measurements, 1 if quick else 2, console.print)
