@@ -103,7 +103,7 @@ def _measure(places: Places, scale: Scale, measurements: Sequence[Measurement]) 
             for measurement in measurements:
                 if measurement is not first:
                     pipeline.redefine(partial(with_steps_of, records=measurement.step_records))
-                steps = _await(pipeline, measurement)
+                steps = await_steps_of(pipeline, measurement)
             pipeline.stop()
     finally:
         delete_topics(places.bootstrap_servers, name)
@@ -111,7 +111,7 @@ def _measure(places: Places, scale: Scale, measurements: Sequence[Measurement]) 
     return [_run(scale, measurement, steps, spent) for measurement in measurements]
 
 
-def _await(pipeline: Running, measurement: Measurement) -> list[Boundary]:
+def await_steps_of(pipeline: Running, measurement: Measurement) -> list[Boundary]:
     """All steps so far, as soon as enough of one size are there."""
     needed = measurement.warm_up_steps + measurement.steps
     return pipeline.await_steps(

@@ -93,6 +93,12 @@ SCALES = (*(Scale(nodes, partitions) for partitions in (4, 16, 64) for nodes in 
 spread."""
 SCALE_STEPS = (Measurement("passthrough", 1_000, 30, 40), Measurement("passthrough", 200_000, 2, 6))
 """In this order, in the same processes."""
+STEADY = tuple(
+    (Measurement(workload, 1_000, 1_500, 500), Measurement(workload, 800_000, 4, 20))
+    for workload in ("passthrough", "aggregate")
+)
+"""Small steps, and then large ones by the same processes."""
+QUICK_STEADY = ((Measurement("passthrough", 1_000, 10, 10), Measurement("passthrough", 20_000, 1, 3)),)
 QUICK_SCALES = (_BASE, Scale(2, 16))
 QUICK_SCALE_STEPS = (Measurement("passthrough", 1_000, 10, 10), Measurement("passthrough", 20_000, 1, 3))
 

@@ -30,6 +30,7 @@ from bench.settings import SettingGain
 from bench.shards import ShardCost
 from bench.soak import SoakRun
 from bench.startup import StartUp
+from bench.steady import Steady
 
 PHASES = ("Spark records", "open", "Spark works", "commit", "control plane")
 
@@ -44,6 +45,7 @@ class Findings:
     startup: Sequence[StartUp] = ()
     rest: RestEffect | None = None
     scales: Sequence[ScaleRun] = ()
+    steady: Steady = field(default_factory=dict)
     saving: Sequence[SavingCost] = ()
     latency: Sequence[Latency] = ()
     memory: Sequence[MemoryUse] = ()
@@ -72,10 +74,8 @@ def to_json(findings: Findings, large: int) -> str:
             },
             "records_per_s": [asdict(each) for each in findings.of_size(large)],
             "step_ms": [asdict(each) for each in step_times(findings.runs)],
-            "phases_ms": [
-                {"workload": workload, "step_records": records, **_phase_medians(found)}
-                for (workload, records), found in findings.phases.items()
-            ],
+            "phases_ms": _phases_by_key(findings.phases),
+            "steady_phases_ms": _phases_by_key(findings.steady),
             "recovery_ms": {target: asdict(spread) for target, spread in findings.recovery_ms.items()},
             "rest": asdict(findings.rest) if findings.rest is not None else None,
             "startup_ms": [asdict(each) for each in findings.startup],
@@ -108,7 +108,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
             console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large)
         )
         _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
-        _show_phases(console, findings.phases)
+        _show_phases(console, "where the time of kcontrol's steps goes, ms (medians)", findings.phases)
     if findings.recovery_ms:
         table = Table(
             "killed", "median s", "least s", "greatest s", "times", title="from SIGKILL to the next commit"
@@ -121,6 +121,10 @@ def show(console: Console, findings: Findings, large: int) -> None:
     if findings.rest is not None:
         _show_rest(console, findings.rest)
     _show_nodes(console, findings.scales)
+    if findings.steady:
+        _show_phases(
+            console, "where it goes in a pipeline that has run for a while, ms (medians)", findings.steady
+        )
     _show_saving(console, findings.saving)
     _show_latency(console, findings.latency)
     _show_memory(console, findings.memory)
@@ -226,10 +230,15 @@ def _show_comparisons(console: Console, title: str, compared: Iterable[Compariso
     console.print(table)
 
 
-def _show_phases(console: Console, phases: Mapping[tuple[str, int], Sequence[Phases]]) -> None:
-    table = Table(
-        "workload", "records a step", *PHASES, title="where the time of kcontrol's steps goes, ms (medians)"
-    )
+def _phases_by_key(phases: Steady) -> list[dict[str, str | int | float]]:
+    return [
+        {"workload": workload, "step_records": records, **_phase_medians(found)}
+        for (workload, records), found in phases.items()
+    ]
+
+
+def _show_phases(console: Console, title: str, phases: Steady) -> None:
+    table = Table("workload", "records a step", *PHASES, title=title)
     for (workload, records), found in phases.items():
         if found:
             table.add_row(workload, f"{records:,}", *_phase_figures(found))
@@ -384,7 +393,7 @@ def _peak(peak: Peak | None) -> str:
 
 
 def _phase_medians(found: Sequence[Phases]) -> dict[str, float]:
-    names = ("record_ms", "open_ms", "work_ms", "commit_ms", "control_share")
+    names = ("record_ms", "open_ms", "work_ms", "commit_ms", "control_ms", "control_share")
     return {name: median(getattr(each, name) for each in found) for name in names} if found else {}
 
 
@@ -392,7 +401,8 @@ def _phase_figures(found: Sequence[Phases]) -> list[str]:
     """For the columns of `PHASES`."""
     medians = _phase_medians(found)
     figures = [f"{medians[name]:.0f}" for name in ("record_ms", "open_ms", "work_ms", "commit_ms") if medians]
-    return [*figures, f"{100 * medians['control_share']:.1f} %"] if medians else ["-"] * len(PHASES)
+    control = f"{medians['control_ms']:.0f}, {100 * medians['control_share']:.1f} %" if medians else ""
+    return [*figures, control] if medians else ["-"] * len(PHASES)
 
 
 def _spread(spread: Spread | None) -> str:

@@ -31,14 +31,23 @@ _LABEL = re.compile(r"^(Examples?|Start with): +")
 def render() -> str:
     """The whole page."""
     context = click.Context(cli, info_name="kcontrol")
-    sections = [_command(context, name) for name in cli.list_commands(context)]
+    sections = [each for name in cli.list_commands(context) for each in _sections(context, name)]
     return "\n".join([INTRODUCTION, *sections, _exit_codes()])
 
 
-def _command(parent: click.Context, name: str) -> str:
-    command = cli.get_command(parent, name)
+def _sections(parent: click.Context, name: str) -> list[str]:
+    """One, or one for each command of a group, after what the group is for."""
+    assert isinstance(parent.command, click.Group)
+    command = parent.command.get_command(parent, name)
     assert command is not None
     context = click.Context(command, info_name=name, parent=parent)
+    if not isinstance(command, click.Group):
+        return [_command(command, context)]
+    inner = [each for below in command.list_commands(context) for each in _sections(context, below)]
+    return [f"## {context.command_path}\n\n{_help(command)[0]}\n", *inner]
+
+
+def _command(command: click.Command, context: click.Context) -> str:
     words, examples = _help(command)
     usage = " ".join(command.collect_usage_pieces(context))
     options = [
@@ -46,7 +55,7 @@ def _command(parent: click.Context, name: str) -> str:
     ]
     rows = "".join(_row(each, context) for each in options if "--help" not in each.opts)
     return (
-        f"## kcontrol {name}\n\n`kcontrol {name} {usage}`\n\n{words}\n{examples}\n| option | "
+        f"## {context.command_path}\n\n`{context.command_path} {usage}`\n\n{words}\n{examples}\n| option | "
         f"|\n|---|---|\n{rows}"
     )
 

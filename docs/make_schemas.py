@@ -27,6 +27,9 @@ older or newer, can resolve what it finds with no registry. Keys are UTF-8 text;
 The topics of the cluster of agents (`PREFIX.cluster`, its beats and its snapshots) hold such values too, and no schemas: a
 version is written only where everybody has it ([decision 111](decisions/111-entries-are-avro.md)).
 
+The topics of regions (`PREFIX.regions` and `PREFIX.regions.log.REGION`) hold such values and no schemas: a reader knows every
+version that was released before it, and says so where it meets a newer one.
+
 `kcontrol log` and `kcontrol steps --json` print the same fields as JSON.
 
 Every version that was released is kept in `schemas/history/RECORD/vN.avsc` and must be able to read what every other version of

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.query.changes import newest_rows
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
+    from kcontrol.apps.regions.consumer import RegionConsumer
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
     from kcontrol.definition.files import FileInput
@@ -52,6 +53,7 @@ __all__ = [
     "Layout",
     "Limits",
     "Pipeline",
+    "RegionConsumer",
     "StepConsumer",
     "StepPolicy",
     "__version__",
@@ -74,6 +76,7 @@ _MODULES = {
     "Layout": "kcontrol.definition.parts",
     "Limits": "kcontrol.definition.limits",
     "Pipeline": "kcontrol.definition.pipeline",
+    "RegionConsumer": "kcontrol.apps.regions.consumer",
     "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.apps.attach",

@@ -1,7 +1,7 @@
-"""A coordinator process: a Faust worker whose agent hands the records of its partitions to
-the sessions of their pipelines.
+"""A coordinator process: a Faust worker that hands the records of its partitions to the
+sessions of their pipelines.
 
-The agent decides nothing. A partition that is assigned gets a keeper, one that is kept through a rebalance
+It decides nothing. A partition that is assigned gets a keeper, one that is kept through a rebalance
 keeps it, one that is gone loses it; who is in charge of a pipeline is settled by the claims in the log, not
 by Faust.
 """
@@ -15,16 +15,18 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import faust
+from aiokafka import ConsumerRecord
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
 from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S, join_again
+from kcontrol.adapters.faust.direct import DirectTransport
 from kcontrol.adapters.kafka.admin.groups import Membership, check_may_join, remove_members
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.coordinator_membership import LOOK_EVERY_S, MISSED_LOOKS, watch_membership
@@ -205,13 +207,17 @@ class _Life:
             control_topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw"
         )
 
-        async def control_records(stream: Any) -> None:
-            async for event in stream.events():
-                message = event.message
-                timestamp_ms = round(message.timestamp * 1000)
-                record = RawRecord(message.offset, timestamp_ms, message.key, message.value, ())
-                self._sessions.push(message.partition, record)
+        async def control_records(_stream: Any) -> None:
+            """Has the application be a member of the topic's group; the records go another way."""
+            await self._worker.wait_until_stopped()
 
+        def take(partition: int, records: Sequence[ConsumerRecord]) -> None:
+            for each in records:
+                self._sessions.push(
+                    partition, RawRecord(each.offset, each.timestamp, each.key, each.value, ())
+                )
+
+        self._app.transport = DirectTransport(self._app, take)
         self._app.agent(topic, name="control")(control_records)
         # Faust's annotation of handlers asks for a parameter that it passes by name only.
         on_assigned: Any = self._on_assigned

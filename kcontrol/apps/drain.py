@@ -13,13 +13,13 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from uuid import uuid4
+from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.cuts import readers_first, specs_of
-from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.core.model import Hold, HoldPhase, PipelineSpec, ReadLimit, Status, StepBoundary
+from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.core.model import HoldPhase, ReadLimit, StepBoundary
 from kcontrol.core.regions.cut import PipelineCut, Place, in_flight, written_after
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
 from kcontrol.core.regions.wave import (
@@ -31,12 +31,10 @@ from kcontrol.core.regions.wave import (
     is_drained,
     waits_for,
 )
-from kcontrol.errors import ConfigurationError, NotFoundError, RetriableError
+from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
-LEASE_MS = 15_000
-_RENEW_EVERY_S = 4.0
 _LOOK_EVERY_S = 0.05
 
 
@@ -66,132 +64,52 @@ async def drain(
     refused = refused_graph(graph)
     if refused:
         raise ConfigurationError(refused)
+    holder = f"{getpass.getuser()}@{socket.gethostname()}"
     async with AsyncExitStack() as stack:
         members = {}
         for name, spec in specs.items():
             logs = await stack.enter_async_context(pipeline_logs(cluster, name))
-            members[name] = _Member(spec, logs, TopicAdmin(cluster), lease_ms)
+            members[name] = HeldPipeline(spec, logs, TopicAdmin(cluster), holder, lease_ms)
             await members[name].begin()
-        draining = _Draining(graph, members, timeout_s)
+        draining = Draining(graph, members)
         try:
-            return await draining.run()
+            return await _within(draining, timeout_s)
         finally:
             await asyncio.gather(*(member.release() for member in members.values()), return_exceptions=True)
 
 
-@dataclass
-class _Member:
-    """One pipeline that is drained, as its logs show it."""
-
-    spec: PipelineSpec
-    logs: PipelineLogs
-    admin: TopicAdmin
-    lease_ms: int
-    written: dict[str, tuple[ReadLimit, ...]] = field(default_factory=dict)
-    """By request, the limits of every hold that was written here."""
-    limits: tuple[ReadLimit, ...] | None = None
-    """Of the hold that is renewed; None: none is."""
-    renewed_s: float = 0.0
-    boundaries: list[StepBoundary] = field(default_factory=list)
-    """Of the last step when it began, and of all after it."""
-
-    async def begin(self) -> None:
-        """Raises NotFoundError, NotNowError."""
-        await self.logs.read()
-        last, newest, said = self.logs.committed.last, self.logs.view.hold(), self.logs.view.status()
-        if last is None:
-            raise NotFoundError(f"pipeline {self.spec.pipeline!r} has no committed step yet")
-        self.boundaries = [last]
-        if newest is not None and not newest[1].released and not _is_given_up(newest[1], said):
-            hold = newest[1]
-            raise NotNowError(
-                f"pipeline {self.spec.pipeline!r} is held by {hold.holder}: ask again once it is released, which is "
-                f"{hold.timeout_ms / 1000:g} s after that has died. Nobody was held"
+async def _within(draining: Draining, timeout_s: float) -> tuple[DrainedStep, ...]:
+    deadline_s = time.monotonic() + timeout_s
+    while not await draining.go_on():
+        if time.monotonic() > deadline_s:
+            raise RetriableError(
+                f"pipelines have not come to one moment within {timeout_s:g} s; these were waited for: "
+                f"{', '.join(draining.late())}. None is held any more. See kcontrol status of them, and give a longer "
+                "--timeout where there is a backlog"
             )
-
-    async def hold(self, limits: tuple[ReadLimit, ...]) -> None:
-        """From now on, and renewed from time to time."""
-        if self.limits == limits and time.monotonic() < self.renewed_s + _RENEW_EVERY_S:
-            return
-        self.limits, self.renewed_s = limits, time.monotonic()
-        await self._write(limits, released=False)
-
-    async def release(self) -> None:
-        """It goes on as if it had never been held."""
-        if self.limits is not None:
-            self.limits = None
-            await self._write((), released=True)
-
-    async def _write(self, limits: tuple[ReadLimit, ...], *, released: bool) -> None:
-        request_id = uuid4().hex
-        self.written[request_id] = limits
-        holder = f"{getpass.getuser()}@{socket.gethostname()}"
-        await self.logs.own_control.append(
-            [Hold(self.spec.pipeline, holder, 0, limits, released, self.lease_ms, request_id)]
-        )
-
-    async def said(self) -> tuple[HoldPhase, int] | None:
-        """How far it is with what is held here; None: it has not taken note of that yet. Raises NotNowError: it is held by
-        somebody else now, or was not renewed in time."""
-        await self.logs.read_control()
-        newest, said = self.logs.view.hold(), self.logs.view.status()
-        if newest is not None and self.written and newest[1].request_id not in self.written:
-            raise NotNowError(
-                f"pipeline {self.spec.pipeline!r} is held by {newest[1].holder} since: ask again"
-            )
-        if said is None or said.hold is None or self.written.get(said.hold.request_id) != self.limits:
-            return None
-        if said.hold.phase is HoldPhase.GIVEN_UP:
-            raise NotNowError(
-                f"pipeline {self.spec.pipeline!r} was held for {self.lease_ms / 1000:g} s without a word from here, and goes "
-                "on: ask again"
-            )
-        return said.hold.phase, said.hold.step
-
-    async def stand(self, step: int) -> PipelineCut | None:
-        """Where it is held; None if it is there no more. Its outputs end where they end while it stands, or, where the
-        markers of its last transaction are not there yet, where that step has written to."""
-        ended = await asyncio.to_thread(self._ends)
-        await self.read_on()
-        last = self.boundaries[-1]
-        if last.step != step:
-            return None
-        for piece in last.outputs:
-            place = piece.topic, piece.partition
-            ended[place] = max(ended.get(place, 0), piece.to)
-        return PipelineCut(step, {(one.topic, one.partition): one.to for one in last.inputs}, ended)
-
-    def _ends(self) -> dict[Place, int]:
-        return {
-            (output.topic, partition): end
-            for output in self.spec.outputs
-            for partition, end in enumerate(self.admin.offsets(output.topic, output.partitions).latest)
-        }
-
-    async def read_on(self) -> None:
-        """The log of steps, to its end."""
-        read = (each.record for each in await self.logs.read_steps_on())
-        self.boundaries += [each for each in read if isinstance(each, StepBoundary)]
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return await draining.checked()
 
 
-class _Draining:
-    """One drain. By the clock of this process."""
+class Draining:
+    """One drain of pipelines that have begun."""
 
-    def __init__(self, graph: RegionGraph, members: Mapping[str, _Member], timeout_s: float) -> None:
+    def __init__(
+        self,
+        graph: RegionGraph,
+        members: Mapping[str, HeldPipeline],
+        number: int = 1,
+        mode: DrainMode = DrainMode.ALIGNED,
+    ) -> None:
         self._graph, self._members = graph, members
-        self._timeout_s = timeout_s
-        self._wave = begin_drain(graph, 1, DrainMode.ALIGNED)
+        self._wave = begin_drain(graph, number, mode)
 
-    async def run(self) -> tuple[DrainedStep, ...]:
-        """Raises NotNowError, RetriableError."""
-        deadline_s = time.monotonic() + self._timeout_s
-        while not is_drained(self._graph, self._wave):
-            if time.monotonic() > deadline_s:
-                raise RetriableError(self._too_late())
-            for name, order in self._wave.orders.items():
-                await self._carry_out(name, order)
-            await asyncio.sleep(_LOOK_EVERY_S)
-        return await self._checked()
+    async def go_on(self) -> bool:
+        """Look once at each, and tell it what follows; whether all have come to their cut. Raises NotNowError,
+        RetriableError."""
+        for name, order in self._wave.orders.items():
+            await self._carry_out(name, order)
+        return is_drained(self._graph, self._wave)
 
     async def _carry_out(self, name: str, order: DrainOrder) -> None:
         member = self._members[name]
@@ -206,8 +124,8 @@ class _Draining:
         cut = await member.stand(step) if phase is HoldPhase.HELD and name not in self._wave.cuts else None
         self._wave = hear_answer(self._graph, self._wave, name, DrainAnswer(self._wave.number, cut))
 
-    async def _checked(self) -> tuple[DrainedStep, ...]:
-        """Nothing is believed: what all logs say is compared."""
+    async def checked(self) -> tuple[DrainedStep, ...]:
+        """Nothing is believed: what all logs say is compared. Raises NotNowError: it is no cut."""
         for member in self._members.values():
             await member.read_on()
         cuts = self._wave.cuts
@@ -224,22 +142,15 @@ class _Draining:
             found.append(DrainedStep(name, boundary, member.boundaries[-1].step, cuts[name]))
         return tuple(found)
 
-    def _too_late(self) -> str:
-        late = []
-        for name in waits_for(self._wave):
-            said = self._members[name].logs.view.status()
-            now = "nobody is in charge of it" if said is None else f"{said.phase.value} at step {said.step}"
-            late.append(f"{name} ({now}{': ' + said.reason if said is not None and said.reason else ''})")
-        return (
-            f"pipelines have not come to one moment within {self._timeout_s:g} s; these were waited for: {', '.join(late)}. "
-            "None is held any more. See kcontrol status of them, and give a longer --timeout where there is a backlog"
-        )
+    def late(self) -> tuple[str, ...]:
+        """Who has an order and has not come to its limits, and how it is."""
+        return tuple(f"{name} ({self._how(name)})" for name in waits_for(self._wave))
 
-
-def _is_given_up(hold: Hold, said: Status | None) -> bool:
-    """Whether the coordinator no longer goes by it. One that it has not noted yet may have been renewed just now."""
-    told = None if said is None else said.hold
-    return told is not None and told.request_id == hold.request_id and told.phase is HoldPhase.GIVEN_UP
+    def _how(self, name: str) -> str:
+        said = self._members[name].logs.view.status()
+        if said is None:
+            return "nobody is in charge of it"
+        return f"{said.phase.value} at step {said.step}{': ' + said.reason if said.reason else ''}"
 
 
 def _as_limits(limits: Mapping[Place, int]) -> tuple[ReadLimit, ...]:

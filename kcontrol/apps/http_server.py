@@ -20,11 +20,14 @@ from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
+from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.metrics.agents import ClusterMetrics
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.adapters.metrics.regions import RegionMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
+from kcontrol.apps.regions.following import KnownRegions, Regions
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
@@ -40,11 +43,12 @@ async def serve_interface(
     checks: Sequence[Check] = (),
     ask: Ask = nobody_answers,
     agents: Agents | None = None,
+    regions: Regions | None = None,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask: whoever answers questions about tables. agents: None: there are none.
+    ask: whoever answers questions about tables. agents, regions: None: there are none.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -52,6 +56,8 @@ async def serve_interface(
     metrics.watch(projections)
     agents = agents or KnownAgents()
     ClusterMetrics(registry, agents.seen)
+    regions, asked = regions or KnownRegions(), KafkaAskedRegions(settings)
+    RegionMetrics(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
     plane = Plane(
@@ -68,11 +74,13 @@ async def serve_interface(
         streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
         pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
         agents=agents.seen,
+        regions=regions.seen,
+        ask_region=asked.ask,
     )
     following = asyncio.create_task(projections.run())
-    looking = asyncio.create_task(agents.run())
+    looking = [asyncio.create_task(each.run()) for each in (agents, regions)]
     serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
-    tasks = (following, looking, serving)
+    tasks = (following, *looking, serving)
     try:
         # Following never ends by itself: if it does, that is a bug, and the server must not go on with old
         # news.
@@ -84,6 +92,7 @@ async def serve_interface(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asked.close()
         if pushes is not None:
             await pushes.close()
 

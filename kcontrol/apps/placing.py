@@ -21,6 +21,7 @@ from kcontrol.errors import NotFoundError
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import why_free
+from kcontrol.views.upgrades import SizeNow, size_now
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -117,17 +118,16 @@ def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
     return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
 
 
-async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
-    """How many nodes a pipeline has whose layout was changed while it ran; 0: it was not, or there is no such pipeline.
+async def size_that_goes_on(settings: ClusterSettings, pipeline: str) -> SizeNow | None:
+    """How many nodes a pipeline has whose layout was changed while it ran; None: it was not, or there is no such pipeline.
 
     Whoever starts one of its nodes goes by that, whatever his file says.
     """
     async with pipeline_logs(settings, pipeline) as logs:
         if not await logs.is_there():
-            return 0
+            return None
         await logs.read_steps_on()
-        made = logs.committed.assignment
-        return made.nodes if made is not None and made.live else 0
+        return size_now(logs.view, logs.committed)
 
 
 async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec:

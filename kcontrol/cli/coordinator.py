@@ -21,6 +21,7 @@ from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.coordinator_worker import WorkerOptions, run_coordinator
 from kcontrol.apps.facts import prepare_cluster
 from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.apps.regions.following import RegionsFollower
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
@@ -106,9 +107,11 @@ def coordinator(
     registry = make_registry()
     options = WorkerOptions(session_timeout_s, instance, settle_s, observer=CoordinatorMetrics(registry))
     source = KafkaProjectionSource(cluster)
-    agents = AgentsFollower(cluster)
+    agents, regions = AgentsFollower(cluster), RegionsFollower(cluster)
     with listener.in_thread(
-        lambda: serve_interface(listener, cluster, source, registry, [assigned.check], agents=agents)
+        lambda: serve_interface(
+            listener, cluster, source, registry, [assigned.check], agents=agents, regions=regions
+        )
     ):
         run_coordinator(cluster, partitions, options, ready)
 

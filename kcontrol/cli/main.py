@@ -77,6 +77,8 @@ COMMANDS = {
     "upgrade": "kcontrol.cli.upgrade",
     "reset": "kcontrol.cli.reset",
     "cut": "kcontrol.cli.cut",
+    "region": "kcontrol.cli.region",
+    "region-controller": "kcontrol.cli.region_controller",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
     "deliver": "kcontrol.cli.deliver",

@@ -31,7 +31,7 @@ from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
-from kcontrol.apps.placing import nodes_that_go_on
+from kcontrol.apps.placing import size_that_goes_on
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
@@ -275,21 +275,20 @@ async def _as_it_goes_on(asked: _Asked) -> Pipeline:
     """The pipeline with as many nodes as it has, where its layout was changed while it ran. Raises LeftOutError."""
     pipeline, number = asked.pipeline, asked.options.node
     try:
-        nodes = await nodes_that_go_on(asked.cluster, pipeline.name)
+        size = await size_that_goes_on(asked.cluster, pipeline.name)
     except (TopicError, RetriableError):
         return pipeline  # It is not there yet, or Kafka is away: whoever joins will know.
-    if not nodes or nodes == pipeline.nodes:
+    if size is None or size.nodes == pipeline.nodes:
         return pipeline
-    if number >= nodes and asked.waits not in ("new", "instead"):
+    if number >= size.nodes and asked.waits not in ("new", "instead"):
         raise LeftOutError(
-            f"pipeline {pipeline.name!r} has {nodes} nodes since its layout was changed while it ran, and no node {number}: "
-            "with --new this process waits until it has"
+            f"pipeline {pipeline.name!r} has {size.nodes} nodes since its layout was changed while it ran, and no node "
+            f"{number}: with --new this process waits until it has"
         )
-    _log.warning(
-        "pipeline %s has %d nodes since its layout was changed while it ran, and its file says %d: give the file that number",
-        *(pipeline.name, nodes, pipeline.nodes),
-    )
-    return pipeline.with_nodes(nodes) if number < nodes else pipeline
+    advice = size.advice(pipeline.name, pipeline.nodes)
+    if advice:
+        _log.warning("%s", advice)
+    return pipeline.with_nodes(size.nodes) if number < size.nodes else pipeline
 
 
 async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:

@@ -14,6 +14,7 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.apps.regions.following import RegionsFollower
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options, run_listening
@@ -137,5 +138,6 @@ def serve(
             make_registry(),
             ask=ask,
             agents=AgentsFollower(cluster),
+            regions=RegionsFollower(cluster),
         ),
     )

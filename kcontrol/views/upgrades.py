@@ -99,6 +99,33 @@ def whole_of(newest: LayoutRequest | None, way: UpgradeWay, nodes: int) -> int:
     return nodes if newest is None or newest.way != way else newest.whole or nodes
 
 
+@dataclass(frozen=True, slots=True)
+class SizeNow:
+    """How many nodes a pipeline has whose layout was changed while it ran. whole: once an upgrade that is between two of its
+    changes is over; as many as now, if there is none."""
+
+    nodes: int
+    whole: int
+
+    def advice(self, pipeline: str, said: int) -> str:
+        """For whoever has a file that says another number; '' if that is right once the upgrade is over."""
+        if said == self.whole:
+            return ""
+        meanwhile = "" if self.nodes == self.whole else f", and {self.nodes} while it is upgraded"
+        return (
+            f"pipeline {pipeline} has {self.whole} nodes since its layout was changed while it ran{meanwhile}, and its file "
+            f"says {said}: give the file {self.whole}"
+        )
+
+
+def size_now(view: PipelineView, steps: StepsView) -> SizeNow | None:
+    """As far as was read; None: nobody has changed the layout while the pipeline ran."""
+    made, newest = steps.assignment, view.layout_request()
+    if made is None or not made.live:
+        return None
+    return SizeNow(made.nodes, (newest.whole if newest is not None else 0) or made.nodes)
+
+
 def first_turn(
     way: UpgradeWay,
     asked_for: tuple[int, ...],

@@ -38,9 +38,12 @@ DEFAULT_NAMES = {
     "cluster_snapshots_topic": "{prefix}.cluster.snapshots",
     "cluster_packages_topic": "{prefix}.cluster.packages",
     "pushes_topic": "{prefix}.pushes",
+    "regions_topic": "{prefix}.regions",
+    "region_log_topic": "{prefix}.regions.log.{region}",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
 _PER_EXCHANGE = frozenset({"exchange_topic"})
+_PER_REGION = frozenset({"region_log_topic"})
 
 
 def check_pipeline_name(name: str) -> str:
@@ -53,6 +56,16 @@ def check_pipeline_name(name: str) -> str:
     if name in _RESERVED:
         raise ConfigurationError(
             f"pipeline name {name!r} is reserved for kcontrol's own keys: choose another"
+        )
+    return name
+
+
+def check_region_name(name: str) -> str:
+    """Return `name` if a region may be called so; raises ConfigurationError otherwise."""
+    if len(name) > MAX_PIPELINE_NAME or not _PIPELINE.fullmatch(name):
+        raise ConfigurationError(
+            f"region name {name!r} is not allowed: use 1 to {MAX_PIPELINE_NAME} lower-case letters, digits and inner hyphens, "
+            "such as 'end-of-day'"
         )
     return name
 
@@ -116,7 +129,7 @@ class Names:
     """Names in Kafka under one prefix.
 
     overrides: by the names of this class's methods. Those of one pipeline must hold `{pipeline}`, that of an exchange's
-    topic `{exchange}` as well.
+    topic `{exchange}` as well, that of a region's log `{region}`.
     """
 
     prefix: str = "kcontrol"
@@ -133,6 +146,14 @@ class Names:
             if ("{exchange}" in template) != (what in _PER_EXCHANGE):
                 needed = "must hold {exchange}" if what in _PER_EXCHANGE else "must not hold {exchange}"
                 raise ConfigurationError(f"override of {what}: {template!r} {needed}")
+            if ("{region}" in template) != (what in _PER_REGION):
+                needed = "must hold {region}" if what in _PER_REGION else "must not hold {region}"
+                raise ConfigurationError(f"override of {what}: {template!r} {needed}")
+            if what in _PER_REGION and not template.endswith("{region}"):
+                raise ConfigurationError(
+                    f"override of {what}: {template!r} must end with {{region}}, so that rights can be granted by what the "
+                    "logs of all regions begin with"
+                )
             if what in _PER_EXCHANGE and template.index("{exchange}") < template.index("{pipeline}"):
                 raise ConfigurationError(
                     f"override of {what}: {template!r} must hold {{pipeline}} before {{exchange}}, so that rights can be "
@@ -208,6 +229,22 @@ class Names:
     def push_transactional_id(self, shard: int) -> str:
         """Under which the requests of a shard are written."""
         return f"{self.pushes_topic()}.{shard}"
+
+    def regions_topic(self) -> str:
+        """The compacted topic, of one partition, with what people want of regions."""
+        return check_topic_name("regions topic", self._make("regions_topic"))
+
+    def region_log_topic(self, region: str) -> str:
+        """The compacted topic, of one partition, with what became of a region."""
+        return check_topic_name("log of a region", self.region_logs_prefix() + check_region_name(region))
+
+    def region_logs_prefix(self) -> str:
+        """What the logs of all regions, and their transactional ids, begin with."""
+        return self._make("region_log_topic").removesuffix("{region}")
+
+    def region_transactional_id(self, region: str) -> str:
+        """Under which a region's log is written."""
+        return self.region_log_topic(region)
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""

@@ -39,6 +39,7 @@ PIPELINE_FILE = Path(__file__).with_name(
 TOPIC_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
 SUBMIT_TIMEOUT_S = 120.0
+NEW = "--new"
 STANDBYS = ("a", "b")
 """Both stand by: the first to do so has the number when nobody has spoken under it for a while."""
 PLANNER_MODULE = "python_streaming_source_runner"
@@ -179,10 +180,18 @@ class Cluster:
 
     def put_to_sleep(self) -> None:
         """Pause all nodes, whoever of them is there, and look after them no more."""
+        self._stop_new()
         _signal_all([psutil.Process(each.pid) for each in self._nodes if each.is_running], signal.SIGSTOP)
         self._leave_nodes()
 
+    def _stop_new(self) -> None:
+        """Those that would wait for a place again, for ever, once they are not nodes any more."""
+        for process in self._nodes:
+            if NEW in process.arguments:
+                process.stop()
+
     def _leave_nodes(self) -> None:
+        self._stop_new()
         self._old += [process for process in self._nodes if process.is_running]
         self._numbered = []
 
@@ -199,13 +208,17 @@ class Cluster:
         """Processes that wait for a place, with the numbers from `nodes` on."""
         added = self._made(to)[nodes:]
         for _, process in added:
-            process.arguments = [*process.arguments, "--new"]
+            process.arguments = [*process.arguments, NEW]
             process.start()
         self._numbered += added
 
     def expect_left_out(self, nodes: int) -> None:
-        """Those with numbers from `nodes` on may end because the layout leaves them out, and are not started again then."""
+        """Those with numbers from `nodes` on may end because the layout leaves them out, and are not started again then, nor do
+        they wait for a place if they are started again before."""
         self._left_out_from = nodes
+        for number, process in self._numbered:
+            if number >= nodes:
+                process.arguments = [word for word in process.arguments if word != NEW]
 
     def let_go(self, nodes: int) -> None:
         """The layout has no others any more: they are to end by themselves."""

@@ -17,6 +17,7 @@ import yaml
 
 from kcontrol.cli.main import cli
 from kcontrol.definition.loader import load_pipeline
+from kcontrol.definition.region_file import region_settings
 from kcontrol.settings.toml import FILE_NAME, resolve_settings
 from tests.docs.blocks import ROOT, Block
 
@@ -67,12 +68,19 @@ def parse_kcontrol(arguments: list[str]) -> None:
     name = arguments[0] if arguments else ""
     if name in ("--help", "--version"):
         return
-    group = click.Context(cli, info_name="kcontrol")
-    command = cli.get_command(group, name)
-    assert command is not None, f"there is no command kcontrol {name}"
-    context = click.Context(command, info_name=name, parent=group)
+    _parse(cli, click.Context(cli, info_name="kcontrol"), arguments)
+
+
+def _parse(group: click.Group, parent: click.Context, arguments: list[str]) -> None:
+    name = arguments[0] if arguments else ""
+    command = group.get_command(parent, name)
+    assert command is not None, f"there is no command {parent.command_path} {name}"
+    context = click.Context(command, info_name=name, parent=parent)
+    if isinstance(command, click.Group):
+        _parse(command, context, arguments[1:])
+        return
     given, left, _ = command.make_parser(context).parse_args(arguments[1:])
-    assert not left, f"kcontrol {name} takes no {' '.join(left)}"
+    assert not left, f"{context.command_path} takes no {' '.join(left)}"
     for parameter in command.get_params(context):
         value, _ = parameter.consume_value(context, given)
         if not parameter.value_is_missing(value):
@@ -113,7 +121,13 @@ def _java(block: Block, _directory: Path) -> None:
 
 
 def _toml(block: Block, directory: Path) -> None:
-    assert "[kafka]" in block.text, f"the only TOML that kcontrol reads is {FILE_NAME}"
+    if "region = " in block.text:
+        (directory / "region.toml").write_text(block.text, encoding="utf-8")
+        region_settings(directory / "region.toml")
+        return
+    assert "[kafka]" in block.text, (
+        f"the only TOML that kcontrol reads is {FILE_NAME}, and what defines a region"
+    )
     (directory / FILE_NAME).write_text(block.text, encoding="utf-8")
     resolve_settings(None, dict.fromkeys(_VARIABLE.findall(block.text), "x"), directory)
 

@@ -25,6 +25,7 @@ from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json
 from kcontrol.wire.packages import PackageManifest, manifest_of
 from kcontrol.wire.pushed import PushedRequest, pushed_of
+from kcontrol.wire.regions import REGION_CLASSES, region_record
 from tests.golden.files import names, read_history, record_files, state_of, versions
 from tests.golden.projection import project
 from tests.golden.scenarios import SCENARIOS
@@ -102,6 +103,8 @@ def test_a_record_is_read_with_all_that_its_writer_said(path: Path) -> None:
         decoded = manifest_of(data)
     elif golden["record"] == PushedRequest.__name__:
         decoded = pushed_of(data, "a record")
+    elif golden["record"] in REGION_CLASSES:
+        decoded = region_record(data, "a record")
     else:
         decoded = cluster_record(data) if golden["record"] in CLUSTER_CLASSES else codec.decode(data)
     assert type(decoded).__name__ == golden["record"]

@@ -1,31 +1,69 @@
 """SIGKILL of each process of a change of the layout that is made while the pipeline runs, at each of its stages: it ends in
 the old layout or in the new one, asked for again it is made, and nothing is lost or there twice.
 
-The points are those of `tests.support.crashing`; a process that waits for a place has none, and is killed when it says so.
+One pipeline goes from one node to two and back, again and again, and in each change a process dies at another stage. The points
+are those of `tests.support.crashing`, counted from when the change is asked for; a process that waits for a place has none, and
+is killed when it says so.
 """
 
 from __future__ import annotations
 
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from kcontrol.core.model import StepBoundary
+from kcontrol.errors import LeftOutError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import until_dead
-from tests.integration.test_exchange_nodes import PATIENCE_S
 from tests.support.exchanged import FILE, Exchanged
 from tests.support.following import until_step
-from tests.support.processes import KcontrolProcess, run_kcontrol
+from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
 
-_EACH, _EVERY_S = 6, 0.3
+PATIENCE_S = 240.0
+"""For anything, of which there are three JVMs at once here; nothing is asserted about time."""
+_EACH, _EVERY_S = 6, 0.5
 _WAITS, _MAKES_READY = "waits for a place", "makes ready to be a node"
+COORDINATOR, STAYS, COMES = "coordinator", "node-0", "node-1"
+"""Who may die. COMES is the node that is added, and left out again."""
+Death = tuple[str, str]
+"""Who, and where."""
+
+DEATHS: dict[str, list[tuple[Death, Death]]] = {
+    "asked for": [
+        ((STAYS, "ControlSeen.LayoutRequest:1"), (COMES, "PinStep:1")),
+        ((COMES, _MAKES_READY), (STAYS, "ControlSeen.LayoutRequest:1")),
+    ],
+    "copied": [
+        ((STAYS, "PinStep:1"), (STAYS, "PinStep:2")),
+        ((COORDINATOR, "ControlSeen.LayoutReady.copied:2"), (COMES, "PartSaved:2")),
+    ],
+    "saved": [
+        ((STAYS, "PinStep:2"), (COMES, "Exit:1")),
+        ((STAYS, "PartSaved:2"), (COMES, "PinStep:2")),
+    ],
+    "recorded": [
+        ((COORDINATOR, "CommitCheckpoint.Assignment:1"), (COORDINATOR, "+CommitCheckpoint.Assignment:1")),
+        ((COORDINATOR, "+CommitCheckpoint.Assignment:1"), (COORDINATOR, "CommitCheckpoint.Assignment:1")),
+    ],
+    "read": [
+        ((STAYS, "StepSeen.Assignment:1"), (COMES, "StepSeen.Assignment:1")),
+        ((STAYS, "Exit:1"), (STAYS, "Joined:1")),
+    ],
+    "gone on by": [
+        ((COMES, "Joined:1"), (STAYS, "Exit:1")),
+        ((COMES, "EngineOpened:1"), (COORDINATOR, "ControlSeen.LayoutReady.copied:1")),
+    ],
+}
+"""By how far a change is that adds the node: a death in it, and one in the change after it, which leaves the node out."""
 
 
 @dataclass
@@ -35,36 +73,82 @@ class _Processes:
     pipeline: Exchanged
     directory: Path
     stack: ExitStack
+    living: dict[str, KcontrolProcess] = field(default_factory=dict)
     lives: int = 0
+    seen: int = 0
+    """The last step that was waited for."""
 
     @property
     def env(self) -> dict[str, str]:
         return {**self.pipeline.env, "XDG_DATA_HOME": str(self.directory / "home")}
 
-    def node(self, node: int, *how: str, crash_at: str = "") -> KcontrolProcess:
-        return self._start(
-            crash_at, "node", str(FILE), "--node", str(node), *how, "--no-archive", "--master", "local[1]"
-        )
-
-    def coordinator(self, crash_at: str = "") -> KcontrolProcess:
-        return self._start(crash_at, "coordinator", "--instance", f"{self.pipeline.name}-it")
-
-    def _start(self, crash_at: str, *arguments: str) -> KcontrolProcess:
+    def start(self, who: str) -> KcontrolProcess:
+        """One of them, in place of one that has died."""
         self.lives += 1
-        log = self.directory / f"{self.lives}-{arguments[0]}.log"
-        module = "tests.support.crashing" if crash_at else "kcontrol.cli"
-        env = {**self.env, "CRASH_AT": crash_at}
-        return self.stack.enter_context(
-            KcontrolProcess(*arguments, log=log, env=env, module=module, cwd=self.directory)
+        how = {COORDINATOR: (), STAYS: ("--node", "0"), COMES: ("--node", "1", "--new")}[who]
+        what = ("coordinator", "--instance", f"{self.pipeline.name}-it")
+        if who != COORDINATOR:
+            what = ("node", str(FILE), *how, "--no-archive", "--master", "local[1]")
+        self.living[who] = self.stack.enter_context(
+            KcontrolProcess(
+                *what,
+                log=self.directory / f"{self.lives}-{who}.log",
+                env={**self.env, "CRASH_FILE": str(self._crash_file(who))},
+                module="tests.support.crashing",
+                cwd=self.directory,
+            )
         )
+        return self.living[who]
 
-    def until_made_by(self, nodes: int, after: int = 0) -> None:
-        """after: so many nodes made one before."""
-        seen = {0}
+    def _crash_file(self, who: str) -> Path:
+        return self.directory / f"{who}.crash"
+
+    def waits(self) -> None:
+        """Have a process wait to be the second node."""
+        before = self.living.get(COMES)
+        if before is not None:
+            process = before.process
+            assert process is not None
+            until(
+                lambda: process.poll() is not None or _WAITS in before.text(),
+                "node 1 is left out, or waits to be added",
+                PATIENCE_S,
+                before.text,
+            )
+            if process.poll() is None:
+                return
+            assert process.returncode == LeftOutError.exit_code, before.text()
+            before.sweep()
+        self.start(COMES).says(_WAITS, PATIENCE_S)
+
+    def change(self, nodes: int, death: Death) -> None:
+        """Ask for so many nodes; somebody dies, comes back, and it is asked for until it is made."""
+        who, point = death
+        doomed = self.living[who]
+        if point != _MAKES_READY:
+            aimed = self._crash_file(who).with_suffix(".new")
+            aimed.write_text(point)
+            aimed.rename(self._crash_file(who))
+        with self._asking(nodes):
+            if point == _MAKES_READY:
+                doomed.says(_MAKES_READY, PATIENCE_S)
+                doomed.kill()
+            until_dead(doomed, f"{point} of {who}, for {nodes} nodes", PATIENCE_S)
+            doomed.sweep()
+            self.start(who)
+        self._ask_until_made(nodes)
+        self.until_made_by(nodes)
+        at = time.strftime("%H:%M:%S")
+        print(f"{at} {point} of {who}, for {nodes} nodes: step {self.seen}")  # noqa: T201 - shown when a test fails
+
+    def until_made_by(self, nodes: int) -> None:
+        """A step after the last one that was waited for."""
 
         def made(step: StepBoundary) -> bool:
-            seen.add(step.nodes)
-            return step.nodes == nodes and after in seen
+            if step.step <= self.seen or step.nodes != nodes:
+                return False
+            self.seen = step.step
+            return True
 
         until_step(
             *(self.pipeline.settings, self.pipeline.name, made),
@@ -72,33 +156,36 @@ class _Processes:
             lambda: run_kcontrol("status", self.pipeline.name, env=self.env).stdout,
         )
 
-    def ask(self, nodes: int) -> str:
-        """Ask for a layout, once; '' when there is such a one, or why not."""
-        done = run_kcontrol(
-            *("layout", self.pipeline.name, "--nodes", str(nodes), "--timeout", "120 s"),
-            env=self.env,
-            cwd=self.directory,
-            timeout_s=PATIENCE_S,
-        )
+    def _ask(self, nodes: int) -> str:
+        """Once; '' when there is such a layout, or why not."""
+        try:
+            done = run_kcontrol(
+                *("layout", self.pipeline.name, "--nodes", str(nodes), "--timeout", "120 s"),
+                env=self.env,
+                cwd=self.directory,
+                timeout_s=PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            return str(error)
         there = done.returncode == 0 or f"has nodes = {nodes} already" in done.stderr
         return "" if there else done.stderr
 
-    def ask_until_made(self, nodes: int) -> None:
+    def _ask_until_made(self, nodes: int) -> None:
+        why = ""
         for _ in range(10):
-            why = self.ask(nodes)
+            why = self._ask(nodes)
             if not why:
                 return
+            print(why)  # noqa: T201 - shown when a test fails
         raise AssertionError(why)
 
     @contextmanager
-    def asking(self, nodes: int) -> Iterator[None]:
+    def _asking(self, nodes: int) -> Iterator[None]:
         """Ask for a layout, and do meanwhile what is done in here; what becomes of it is nobody's concern."""
-        asker = threading.Thread(target=self.ask, args=(nodes,), daemon=True)
+        asker = threading.Thread(target=self._ask, args=(nodes,), daemon=True)
         asker.start()
-        try:
-            yield
-        finally:
-            asker.join()
+        yield
+        asker.join()
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
@@ -116,12 +203,6 @@ class _Processes:
             over.set()
             producer.join()
 
-    def check(self, nodes: int) -> None:
-        """All that was sent is committed, and is what one node gives."""
-        self.pipeline.until_done("all is committed", PATIENCE_S)
-        made = {step["nodes"] for step in self.pipeline.check()}
-        assert made == {1, 2} | {nodes}
-
 
 @pytest.fixture
 def processes(settings: ClusterSettings, tmp_path: Path) -> Iterator[_Processes]:
@@ -129,64 +210,19 @@ def processes(settings: ClusterSettings, tmp_path: Path) -> Iterator[_Processes]
         yield _Processes(Exchanged(settings, ("spent",), 1, shards=4), tmp_path, stack)
 
 
-@pytest.mark.parametrize(
-    ("victim", "point"),
-    [
-        ("staying node", "ControlSeen.LayoutRequest:1"),
-        ("staying node", "PinStep:2"),
-        ("staying node", "PartSaved:2"),
-        ("staying node", "Exit:1"),
-        ("coordinator", "ControlSeen.LayoutReady:2"),
-        ("coordinator", "CommitCheckpoint:2"),
-        ("coordinator", "+CommitCheckpoint:2"),
-        ("new node", _MAKES_READY),
-        ("new node", "Joined:1"),
-        ("new node", "EngineOpened:1"),
-    ],
-)
-def test_a_process_dies_while_a_node_is_added(processes: _Processes, victim: str, point: str) -> None:
-    at = {victim: point} if point != _MAKES_READY else {}
-    coordinator = processes.coordinator(at.get("coordinator", ""))
-    staying = processes.node(0, crash_at=at.get("staying node", ""))
-    processes.pipeline.produce(_EACH)
+@pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
+def test_a_process_dies_at_each_stage_of_a_change(
+    processes: _Processes, deaths: list[tuple[Death, Death]]
+) -> None:
+    pipeline = processes.pipeline
+    processes.start(COORDINATOR)
+    processes.start(STAYS)
+    pipeline.produce(_EACH)
     processes.until_made_by(1)
-    new = processes.node(1, "--new", crash_at=at.get("new node", ""))
-    new.says(_WAITS, PATIENCE_S)
-    with processes.under_load():
-        with processes.asking(2):
-            if point == _MAKES_READY:
-                new.says(_MAKES_READY, PATIENCE_S)
-                new.kill()
-            doomed = {"staying node": staying, "coordinator": coordinator, "new node": new}[victim]
-            until_dead(doomed, point, PATIENCE_S)
-            doomed.sweep()
-            match victim:
-                case "staying node":
-                    processes.node(0)
-                case "coordinator":
-                    processes.coordinator()
-                case _:
-                    processes.node(1, "--new")
-        processes.ask_until_made(2)
-        processes.until_made_by(2)
-    processes.check(2)
-
-
-@pytest.mark.parametrize("point", ["PinStep:1", "PinStep:2", "Exit:1"])
-def test_a_node_dies_while_it_is_left_out(processes: _Processes, point: str) -> None:
-    processes.coordinator()
-    processes.node(0)
-    processes.pipeline.produce(_EACH)
-    processes.until_made_by(1)
-    leaving = processes.node(1, "--new", crash_at=point)
-    leaving.says(_WAITS, PATIENCE_S)
-    with processes.under_load():
-        processes.ask_until_made(2)
-        processes.until_made_by(2)
-        with processes.asking(1):
-            until_dead(leaving, point, PATIENCE_S)
-            leaving.sweep()
-            processes.node(1, "--new")
-        processes.ask_until_made(1)
-        processes.until_made_by(1, after=2)
-    processes.check(1)
+    for when_added, when_left_out in deaths:
+        processes.waits()
+        with processes.under_load():
+            processes.change(2, when_added)
+            processes.change(1, when_left_out)
+        pipeline.until_done("all is committed", PATIENCE_S)
+        assert {step["nodes"] for step in pipeline.check()} == {1, 2}

@@ -83,10 +83,11 @@ class Upgraded(Changed):
             process.wait(PATIENCE_S)
 
     def check_started(self) -> None:
-        """Those that the command has started were warm before they were nodes."""
+        """Those that the command has started were warm before they were nodes, and found nothing wrong with their file."""
         logs = [path.read_text() for path in self.directory.glob("home/kcontrol/logs/*/upgrade/node-*.log")]
         assert logs
         assert all("is not warm" not in text for text in logs), "\n".join(logs)
+        assert all("its file says" not in text for text in logs), "\n".join(logs)
 
     def end_started(self) -> None:
         """They are on their own."""

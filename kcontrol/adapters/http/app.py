@@ -11,12 +11,14 @@ from starlette.types import ASGIApp
 
 from kcontrol.adapters.http import (
     agents,
+    consistent_region,
     console_pages,
     inputs,
     layouts,
     pipelines,
     pushes,
     queries,
+    regions,
     requests,
     service,
     step_lines,
@@ -86,6 +88,8 @@ def make_api(plane: Plane) -> FastAPI:
         layouts,
         queries,
         agents,
+        regions,
+        consistent_region,
         service,
         console_pages,
     ):

@@ -15,7 +15,8 @@ from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
-from kcontrol.errors import KcontrolError
+from kcontrol.core.regions.records import RegionRequest
+from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
 from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
@@ -23,6 +24,7 @@ from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Blocked, Projections
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.regions_facts import RegionsSeen
 from kcontrol.views.topic_safety import KnownSafety
 from kcontrol.wire.names import MAX_PIPELINE_NAME
 
@@ -36,13 +38,18 @@ class NotReachedError(KcontrolError):
     """The log has not been read up to the offset that an answer was asked to be as of."""
 
 
+async def _no_regions(request: RegionRequest) -> None:
+    raise NotFoundError(f"there is no region {request.region!r}")
+
+
 @dataclass(frozen=True)
 class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
     read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
-    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known."""
+    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known.
+    regions: the same of regions. ask_region: writes a request down."""
 
     settings: ClusterSettings
     projections: Projections
@@ -58,6 +65,8 @@ class Plane:
     streams: OutputStreams | None = None
     pushes: PushDesk = field(default_factory=PushDesk)
     agents: Callable[[], ClusterSeen] = ClusterSeen
+    regions: Callable[[], RegionsSeen] = dict
+    ask_region: Callable[[RegionRequest], Awaitable[None]] = _no_regions
 
 
 class AsOf(BaseModel):

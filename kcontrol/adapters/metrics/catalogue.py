@@ -367,6 +367,23 @@ CLUSTER_BEHIND = _gauge(
     ("agent",),
     "Entries that the agent had not applied when it was heard last.",
 )
+
+
+def _region(name: str, text: str, *labels: str) -> Metric:
+    return _gauge(Where.SERVER, f"kcontrol_region_{name}", ("region", *labels), text)
+
+
+REGION_STATE = _region("state", "1 for the state that the region is in, 0 for the others.", "state")
+REGION_STATE_NUMBER = _region("state_number", "The same as a number, from 0 (started) to 6, as listed there.")
+REGION_LAST_COMPLETED = _region("last_completed_id", "Number of the newest cut; 0 if there is none.")
+REGION_DRAIN_AVERAGE = _region("drain_seconds_average", "How long the newest ten drains took.")
+REGION_RESET_AVERAGE = _region("reset_seconds_average", "How long the newest ten resets took.")
+REGION_LAST_CONSISTENT = _region("last_consistent_timestamp_seconds", "When the newest cut was made.")
+REGION_LAST_RESET = _region("last_reset_timestamp_seconds", "When the newest reset came to its end.")
+REGION_DRAIN_ID = _region("last_drain_id", "Number of the newest drain that began.")
+REGION_RESET_ID = _region("last_reset_id", "Number of the cut at which the newest reset was made.")
+REGION_ATTEMPTS = _region("reset_attempts", "Tries at a reset since the newest cut.")
+
 CATALOGUE: Sequence[Metric] = (
     *(
         READY,
@@ -382,6 +399,8 @@ CATALOGUE: Sequence[Metric] = (
     ),
     *(CLUSTER_MEMBERS, CLUSTER_SLOTS, CLUSTER_SLOTS_USED, CLUSTER_JOBS, CLUSTER_JOB_WAITS),
     *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND),
+    *(REGION_STATE, REGION_STATE_NUMBER, REGION_LAST_COMPLETED, REGION_DRAIN_AVERAGE, REGION_RESET_AVERAGE),
+    *(REGION_LAST_CONSISTENT, REGION_LAST_RESET, REGION_DRAIN_ID, REGION_RESET_ID, REGION_ATTEMPTS),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
     *(
         LAG_RECORDS,

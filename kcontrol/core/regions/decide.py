@@ -47,10 +47,10 @@ class WhyIgnored(StrEnum):
 
 
 REMARKS: dict[RegionState, str] = {
-    RegionState.PROCESSING: "told `resumeSubmission`; alarm `drain period`, where drains are periodic",
-    RegionState.DRAINING: "told `triggerDrain`; alarm `drain timeout`",
+    RegionState.PROCESSING: "told `resumeSubmission`; alarm `drain_period`, where drains are periodic",
+    RegionState.DRAINING: "told `triggerDrain`; alarm `drain_timeout`",
     RegionState.PENDING: "told `resumeSubmission`, and that some still save; the alarm stays",
-    RegionState.RESETTING: "told `triggerReset`; alarm `reset timeout`",
+    RegionState.RESETTING: "told `triggerReset`; alarm `reset_timeout`",
     RegionState.SPENT: "told `resetFailed`; only a forced reset leads on",
 }
 """What members are told in a state, and what is waited for; nothing in the others."""

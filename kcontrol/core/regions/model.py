@@ -23,32 +23,34 @@ class RegionState(StrEnum):
     UNHEALTHY = "unhealthy"
     DRAINING = "draining"
     RESETTING = "resetting"
-    SPENT = "maximum reset attempts reached"
-    PENDING = "checkpoint pending"
+    SPENT = "spent"
+    """No attempt at a reset is left."""
+    PENDING = "checkpoint_pending"
 
 
 class Trigger(StrEnum):
     """What begins a drain."""
 
     PERIODIC = "periodic"
-    OPERATOR_DRIVEN = "operator driven"
+    OPERATOR_DRIVEN = "operator_driven"
+    """Members that may, and always persons."""
 
 
 class Alarm(StrEnum):
     """What the one timer of a region is for."""
 
-    DRAIN_PERIOD = "drain period"
-    DRAIN_TIMEOUT = "drain timeout"
-    RESET_TIMEOUT = "reset timeout"
+    DRAIN_PERIOD = "drain_period"
+    DRAIN_TIMEOUT = "drain_timeout"
+    RESET_TIMEOUT = "reset_timeout"
 
 
 class MemberPart(StrEnum):
     """How far a member is with what it was told last."""
 
-    BLOCKING = "blocking part done"
+    BLOCKING = "blocking_done"
     """It may go on; the rest of its checkpoint is saved beside its work."""
-    SAVED = "checkpoint done"
-    RESET = "reset done"
+    SAVED = "checkpoint_done"
+    RESET = "reset_done"
 
 
 class Word(StrEnum):
@@ -76,6 +78,8 @@ class RegionSettings:
     reset_timeout_ms: int = 180_000
     max_reset_attempts: int = 5
     """In a row, without a drain that was completed in between."""
+    keep_cuts: int = 1_000
+    """So many of the newest stay in the log."""
 
     def alarm_ms(self, alarm: Alarm) -> int:
         """How long after it was set it goes off."""
@@ -99,11 +103,9 @@ def refused_settings(settings: RegionSettings) -> str:
     unknown = sorted(set(settings.triggers) - set(members))
     if unknown:
         return f"{where} lets {', '.join(unknown)} ask for drains, which is no member of it"
-    if settings.trigger is Trigger.OPERATOR_DRIVEN and not settings.triggers:
-        return (
-            f"{where} is operator driven and names nobody who may ask for a drain: it would never be drained"
-        )
-    for name in ("period_ms", "drain_timeout_ms", "reset_timeout_ms", "max_reset_attempts"):
+    if settings.triggers and settings.trigger is not Trigger.OPERATOR_DRIVEN:
+        return f"{where} names members that may ask for drains, and is {settings.trigger}: make it {Trigger.OPERATOR_DRIVEN}"
+    for name in ("period_ms", "drain_timeout_ms", "reset_timeout_ms", "max_reset_attempts", "keep_cuts"):
         if getattr(settings, name) < 1:
             return f"{where}: {name} is {getattr(settings, name)}, and must be at least 1"
     return ""

@@ -31,6 +31,7 @@ from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.metrics.agents import ClusterMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.adapters.metrics.regions import RegionMetrics
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.model import OutputSpec, PipelineSpec
@@ -188,6 +189,7 @@ async def _serve(
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
         ClusterMetrics(registry, ClusterSeen)
+        RegionMetrics(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
         app = make_app(

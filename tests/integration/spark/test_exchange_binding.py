@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 import kcontrol
 from kcontrol.adapters.spark.channel.client import ChannelServer
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import plan_of
 from kcontrol.adapters.spark.query import exchanging
 from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
@@ -218,7 +218,7 @@ def test_a_watermark_and_windows_go_with_the_rows(bound: Bind) -> None:
     found = bound(windows)
     reader = found.queries[-1]
     assert (reader.has_watermark, reader.delays_ms, reader.policy) == (True, (600_000,), WatermarkPolicy.MIN)
-    names = [node.nodeName() for node in nodes_in(analyzed(reader.frame))]
+    names = [node.name for node in nodes_in(plan_of(reader.frame))]
     assert names.count("EventTimeWatermark") == 1
     spec = spec_of(found, pipeline_of(windows), 2)
     assert spec.watermarks == (WatermarkSpec("out", (600_000,), WatermarkPolicy.MIN),)

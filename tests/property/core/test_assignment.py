@@ -74,6 +74,23 @@ def test_no_balanced_table_is_nearer() -> None:
                 assert len(moves(owner, rebalanced(owner, members))) == best == fewest_moves(owner, members)
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3, 7, 12])
+def test_of_what_a_hash_modulo_the_nodes_moves_for_one_more_the_table_moves_one_part_in_as_many(
+    nodes: int,
+) -> None:
+    """The worst case, W / (W + 1) of the state, beside the least, 1 / (W + 1)."""
+    shards, more = 4 * nodes * (nodes + 1), nodes + 1
+    owner = dealt(shards, nodes)
+    assert Fraction(len(moves(owner, dealt(shards, more))), shards) == Fraction(nodes, more)
+    assert Fraction(len(moves(owner, rebalanced(owner, range(more)))), shards) == Fraction(1, more)
+
+
+def test_of_1_000_shards_on_three_nodes_a_fourth_takes_a_quarter_a_third_of_it_from_each() -> None:
+    owner = dealt(1_000, 3)
+    taken = Counter(move.from_ for move in moves(owner, rebalanced(owner, range(4))))
+    assert sorted(taken.values()) == [83, 83, 84]
+
+
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_what_is_dealt_is_balanced_already(shards: int, nodes: int) -> None:
     owner = dealt(shards, nodes)

@@ -1,5 +1,5 @@
-"""`python -m tests.simulation.regions --schedules 10000 --seed 1`: many schedules of a region's state machine, and as many
-of drains, on all cores.
+"""`python -m tests.simulation.regions --schedules 10000 --seed 1`: many schedules of a region's state machine, as many
+of drains, and as many of controllers, on all cores.
 
 Ends with 1 at the first violation, after one line that reproduces it.
 """
@@ -14,6 +14,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.invariants import Violation
+from tests.simulation.regions.controllers import RegionWorld
 from tests.simulation.regions.schedule import RegionSchedule
 from tests.simulation.regions.waves import DrainSchedule
 
@@ -24,15 +25,24 @@ def run_chunk(seeds: range) -> tuple[Counter[str], str]:
     """What happened, and the first violation with the line that reproduces it, or ''."""
     counts: Counter[str] = Counter()
     for seed in seeds:
+        try:
+            RegionWorld(seed, controllers := Counter[str]()).run()
+        except Violation as violation:
+            return counts, f"{violation}\nreproduce with: {_line(seed)}"
+        for name, count in controllers.items():
+            counts[f"controllers: {name}"] += count
         for one in (RegionSchedule(seed), DrainSchedule(seed)):
             try:
                 one.run()
             except Violation as violation:
-                line = f"python -m tests.simulation.regions --schedules 1 --seed {seed}"
-                return counts, f"{violation}\nreproduce with: {line}"
+                return counts, f"{violation}\nreproduce with: {_line(seed)}"
             for name, count in one.counts.items():
                 counts[f"{'region' if isinstance(one, RegionSchedule) else 'drains'}: {name}"] += count
     return counts, ""
+
+
+def _line(seed: int) -> str:
+    return f"python -m tests.simulation.regions --schedules 1 --seed {seed}"
 
 
 def main(arguments: list[str]) -> int:

@@ -58,7 +58,7 @@ def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored
         gone_back = {
             name
             for name, part in before.completions.items()
-            if part != after.completions.get(name) and part != "blocking part done"
+            if part != after.completions.get(name) and part != "blocking_done"
         }
         require(not gone_back or not after.completions, MEMBERS_ONLY, (event, gone_back))
     if isinstance(event, AlarmWentOff) and event.timer != before.timer:

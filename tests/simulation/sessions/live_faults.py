@@ -46,19 +46,19 @@ def live_made_ready(fleet: SessionsFleet) -> bool:
 
 def node_killed_at_the_switch(fleet: SessionsFleet) -> bool:
     """While the last step is being saved, or when the change is in the log and not everybody goes on by it."""
-    if not _is_switching(fleet):
+    if not is_switching(fleet):
         return False
     return kill(fleet, fleet.nodes[fleet.pick_node()])
 
 
 def coordinator_killed_at_the_switch(fleet: SessionsFleet) -> bool:
-    if not _is_switching(fleet):
+    if not is_switching(fleet):
         return False
     fleet.kill(fleet.coordinators[-1])
     return True
 
 
-def _is_switching(fleet: SessionsFleet) -> bool:
+def is_switching(fleet: SessionsFleet) -> bool:
     world, status = fleet.world, fleet.world.view.status()
     made = world.assignments[-1] if world.assignments else None
     if made is not None and made.live and len(world.boundaries) == made.step:

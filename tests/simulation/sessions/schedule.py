@@ -206,7 +206,7 @@ class SessionsSchedule:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """No garbage is collected, for that would end forgotten coroutines at any moment; nothing is logged."""
     logger, collects = logging.getLogger("kcontrol"), gc.isenabled()
     level = logger.level
@@ -231,7 +231,7 @@ def run_sessions(
 ) -> SessionsSchedule:
     """One schedule. likely: faults that are chosen in any case. epochs: commits tell the epoch of the next
     transaction. stages: of a step. wide: of several nodes, with state and checkpoints. Raises Violation."""
-    with _undisturbed(), witnessed():
+    with undisturbed(), witnessed():
         schedule = SessionsSchedule(seed, counts, likely, epochs, stages, wide)
         schedule.run(to_progress)
     return schedule

@@ -20,6 +20,7 @@ from kcontrol.core.model import (
     LayoutRequest,
     LayoutStatus,
     NodePhase,
+    PipelineSpec,
 )
 from kcontrol.core.step.layout_change import assigned
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
@@ -35,9 +36,9 @@ WIDE = replace(
 )
 
 
-def running(steps: int = 1, saved: bool = False) -> CoordinatorDriver:
+def running(steps: int = 1, saved: bool = False, spec: PipelineSpec = WIDE) -> CoordinatorDriver:
     """Two nodes, open at the last step."""
-    driver = CoordinatorDriver(WIDE)
+    driver = CoordinatorDriver(spec)
     for step in range(1, steps + 1):
         driver.see_step(boundary(step, nodes=2))
     if saved:
@@ -137,6 +138,22 @@ def test_then_a_checkpoint_is_made_and_steps_go_on_while_it_is_copied() -> None:
     driver.receive(9, 0, 3)
     driver.receive(9, 0, 3, number=1)
     assert driver.state.at is State.ADDING
+
+
+def test_while_a_checkpoint_is_copied_none_is_made_by_the_clock_that_might_take_its_place() -> None:
+    often = replace(WIDE, checkpoint=replace(WIDE.checkpoint, every_ms=5_000))
+    begun = {}
+    for is_copied in (False, True):
+        driver = running(saved=True, spec=often)
+        if is_copied:
+            ask(driver)
+            ready(driver)
+            assert told(driver).phase is LayoutPhase.COPYING
+        driver.see_step(boundary(2, (6, 1), (7, 2), nodes=2))
+        driver.log.now_ms += 5_000
+        effects = [*driver.say(0), *driver.say(1)]
+        begun[is_copied] = {each.kind for each in published(Command, effects)}
+    assert begun == {False: {CommandKind.CHECKPOINT}, True: set()}
 
 
 def test_the_change_is_recorded_alone_over_a_checkpoint_of_the_last_step() -> None:

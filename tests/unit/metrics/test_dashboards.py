@@ -96,6 +96,17 @@ def test_the_dashboard_shows_every_kind_of_figure_and_all_alerts_say_what_to_do(
 
 NOT_SHOWN = {
     "kcontrol_schemas",
+    *(
+        "kcontrol_region_state_number",
+        "kcontrol_region_last_completed_id",
+        "kcontrol_region_drain_seconds_average",
+        "kcontrol_region_reset_seconds_average",
+        "kcontrol_region_last_consistent_timestamp_seconds",
+        "kcontrol_region_last_reset_timestamp_seconds",
+        "kcontrol_region_last_drain_id",
+        "kcontrol_region_last_reset_id",
+        "kcontrol_region_reset_attempts",
+    ),
     *("kcontrol_cluster_members", "kcontrol_cluster_offset", "kcontrol_cluster_snapshot_offset"),
     *(
         "kcontrol_step_timestamp_seconds",

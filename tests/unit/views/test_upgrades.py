@@ -22,7 +22,17 @@ from kcontrol.core.model import (
     UpgradeWay,
 )
 from kcontrol.core.model import LayoutStatus as Told
-from kcontrol.views.upgrades import UpgradePart, UpgradeTurn, fate_of, first_turn, nodes_left, turn_of, turns
+from kcontrol.views.upgrades import (
+    SizeNow,
+    UpgradePart,
+    UpgradeTurn,
+    fate_of,
+    first_turn,
+    nodes_left,
+    size_now,
+    turn_of,
+    turns,
+)
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import given
 
@@ -92,6 +102,23 @@ def test_an_upgrade_that_has_a_node_too_many_or_one_missing_ends_with_as_many_as
     assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.REMOVE, 3, None, 3)
     turn = first_turn(way, (), asked, LayoutPhase.GIVEN_UP, 2)
     assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.ADD, 2, 2, 3)
+
+
+def test_a_file_is_held_against_how_many_nodes_there_are_once_the_upgrade_is_over() -> None:
+    """Between two changes of an upgrade there is a node too many, or one too few: a file that says so would be wrong."""
+    view, steps = PipelineView.empty("p"), fold(StepsView("p"), LoggedStep(0, boundary(1, nodes=2)))
+    assert size_now(view, steps) is None
+    steps = fold(steps, LoggedStep(1, replace(given(), nodes=3, live=True)))
+    assert size_now(view, steps) == SizeNow(3, 3)
+    assert SizeNow(3, 3).advice("p", 2).endswith("and its file says 2: give the file 3")
+
+    view = see(view, Logged(0, 0, replace(ASKED, way="out-in", whole=2)))
+    size = size_now(view, steps)
+    assert size == SizeNow(3, 2)
+    assert size.advice("p", 2) == ""
+    assert "2 nodes since" in size.advice("p", 4)
+    assert "3 while it is upgraded" in size.advice("p", 4)
+    assert size.advice("p", 4).endswith("give the file 2")
 
 
 @dataclass

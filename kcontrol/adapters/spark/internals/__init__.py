@@ -9,6 +9,7 @@ sentence at the start and not a failing step.
 
 from __future__ import annotations
 
+from kcontrol.adapters.spark.internals.call_sites import without_call_sites
 from kcontrol.adapters.spark.internals.checking import (
     check,
     check_version,
@@ -21,7 +22,6 @@ from kcontrol.adapters.spark.internals.errors import Thrown, thrown_by
 from kcontrol.adapters.spark.internals.frames import (
     PlannedFrame,
     analyzed,
-    has_current_like,
     java_column,
     map_in_arrow,
     rewritten,
@@ -34,6 +34,7 @@ from kcontrol.adapters.spark.internals.kept import (
     lacking_for_kept,
 )
 from kcontrol.adapters.spark.internals.local_rights import set_rights_without_processes
+from kcontrol.adapters.spark.internals.plan_tree import ATTRIBUTE, PlanExpression, PlanNode, plan_of
 from kcontrol.adapters.spark.internals.queries import execution_of
 from kcontrol.adapters.spark.internals.rewriting import (
     AS_STORED,
@@ -70,6 +71,7 @@ from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSIO
 
 __all__ = [
     "AS_STORED",
+    "ATTRIBUTE",
     "NOT_RUN",
     "OFFSET_METADATA",
     "PARTITION_KEY",
@@ -79,6 +81,8 @@ __all__ = [
     "CurrentIds",
     "KeptPlan",
     "KeptQuery",
+    "PlanExpression",
+    "PlanNode",
     "PlanPlaces",
     "PlannedFrame",
     "SomePartitions",
@@ -96,7 +100,6 @@ __all__ = [
     "field_of",
     "gateway_of",
     "hadoop_configuration",
-    "has_current_like",
     "has_field",
     "java_column",
     "java_session",
@@ -112,6 +115,7 @@ __all__ = [
     "own_gateway",
     "parsed",
     "places_in",
+    "plan_of",
     "rewrite_state",
     "rewritten",
     "set_rights_without_processes",
@@ -119,4 +123,5 @@ __all__ = [
     "spark_home",
     "thrown_by",
     "use_gateway",
+    "without_call_sites",
 ]

@@ -10,7 +10,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame
 
 from kcontrol.adapters.spark.internals.repeated import RepeatedJob
-from kcontrol.adapters.spark.internals.session import gateway_of, java_session, jvm
+from kcontrol.adapters.spark.internals.session import gateway_of, java_session, jvm_class
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -24,12 +24,13 @@ def analyzed(frame: DataFrame) -> Any:
 def rewritten(frame: DataFrame, change: Any) -> DataFrame:
     """The frame with a Scala function (an object of Python's that implements
     scala.Function1) applied to all expressions."""
-    context = frame.sparkSession.sparkContext
-    view: Any = context._jvm
-    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-    plan = analyzed(frame).transformAllExpressions(view.scala.PartialFunction.fromFunction(change))
-    dataset = view.org.apache.spark.sql.classic.Dataset.ofRows(java_session(frame.sparkSession), plan)
-    return DataFrame(dataset, frame.sparkSession)
+    spark = frame.sparkSession
+    ensure_callback_server_started(gateway_of(spark))  # type: ignore[no-untyped-call]
+    plan = analyzed(frame).transformAllExpressions(
+        jvm_class(spark, "scala.PartialFunction").fromFunction(change)
+    )
+    dataset = jvm_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(java_session(spark), plan)
+    return DataFrame(dataset, spark)
 
 
 class PlannedFrame:
@@ -63,12 +64,6 @@ class PlannedFrame:
             self.rdd.count()
             return
         self._job.run(tuple(range(self.partitions) if partitions is None else partitions))
-
-
-def has_current_like(frame: DataFrame) -> bool:
-    """Whether the frame's plan has anything that Spark replaces by a value when it plans a batch."""
-    pattern = jvm(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    return bool(analyzed(frame).containsPattern(pattern))
 
 
 def java_column(column: Any) -> JavaObject:

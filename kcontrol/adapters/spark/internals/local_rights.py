@@ -17,7 +17,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals.checking import field_of
-from kcontrol.adapters.spark.internals.session import hadoop_configuration, jvm, jvm_class
+from kcontrol.adapters.spark.internals.compiled import compiled
+from kcontrol.adapters.spark.internals.session import hadoop_configuration, jvm_class
 from kcontrol.errors import SparkSettingError
 
 _log = logging.getLogger(__name__)
@@ -68,10 +69,6 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
 
 
 def _made(spark: SparkSession) -> Any:
-    view = jvm(spark)
-    compiler = jvm_class(spark, "org.codehaus.janino.SimpleCompiler")()
-    compiler.setParentClassLoader(view.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
-    files = compiler.getClassLoader().loadClass(CLASS).newInstance()
-    files.initialize(view.java.net.URI("file:///"), hadoop_configuration(spark))
+    files = compiled(spark, CLASS, _SOURCE).newInstance()
+    files.initialize(jvm_class(spark, "java.net.URI")("file:///"), hadoop_configuration(spark))
     return files

@@ -24,9 +24,8 @@ def jvm(spark: SparkSession) -> Any:
 
 def jvm_class(spark: SparkSession, name: str) -> Any:
     """One of them, by its whole name. Raises SparkSettingError if there is no such class."""
-    found = jvm(spark)
-    for part in name.split("."):
-        found = getattr(found, part)
+    # In one question: part by part each beginning of the name would be looked for among the classes of all jars.
+    found = getattr(jvm(spark), name)
     if isinstance(found, JavaPackage):  # so py4j takes what it does not know
         raise lacking([name])
     return found

@@ -10,7 +10,12 @@ from functools import cached_property, partial
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.internals import active_session, analyzed, lacking_for_kept
+from kcontrol.adapters.spark.internals import (
+    active_session,
+    lacking_for_kept,
+    plan_of,
+    without_call_sites,
+)
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
@@ -53,12 +58,14 @@ class Frames:
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self.exchanges = Exchanges(spark, pipeline, address)
 
+    @without_call_sites()
     def read(self, name: str) -> DataFrame:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
         beside them."""
         source = self._pipeline.input(name)
         return self._parsed(self._raw(source, source.include_headers), source)
 
+    @without_call_sites()
     def read_batch(self, name: str, tasks: int) -> DataFrame:
         """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
@@ -170,6 +177,7 @@ class Frames:
                 raise ConfigurationError(f"query {name!r}: it is another of batch frames")
         return {name: frame for name, frame in frames.items() if frame is not None}
 
+    @without_call_sites()
     def _batch_of(
         self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery], tasks: int
     ) -> DataFrame | None:
@@ -186,6 +194,7 @@ class Frames:
         outputs = [self._pipeline.output(name) for name in item.outputs]
         return to_kafka_columns(item.frame, outputs, self._address)
 
+    @without_call_sites()
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
         """The queries to run: those of `frames`, and one for each input whose bad
         records go to a dead-letter topic.
@@ -256,7 +265,7 @@ class Frames:
             gathers=facts.gathers,
             regrouped=facts.regrouped,
             columns=columns_used(frame),
-            stage=self.exchanges.stage_of(analyzed(item.frame), f"query {item.name!r}"),
+            stage=self.exchanges.stage_of(plan_of(item.frame), f"query {item.name!r}"),
             sends=item.sends,
             exchanges=tuple(dict.fromkeys(facts.exchanges)),
             where=item.where,
@@ -271,7 +280,7 @@ class Frames:
         partitioned_by = {
             source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by
         }
-        return scattered(analyzed(frame), partitioned_by)
+        return scattered(plan_of(frame), partitioned_by)
 
 
 def _placed_by(source: Input) -> dict[str, str] | None:
@@ -285,13 +294,15 @@ def bind(
     pipeline: Pipeline, spark: SparkSession, address: ChannelAddress, allow_nondeterministic: bool = False
 ) -> BoundQueries:
     """Call the functions of a pipeline file and bind what they return."""
-    frames = Frames(spark, pipeline, address)
-    with no_streams_of_their_own(), binding(frames.exchanges):
-        queries = pipeline.build(spark, frames.read)
-    bound = frames.bind(queries, allow_nondeterministic)
-    if not pipeline.plan_once:
-        return replace(bound, planning=each_step(SWITCHED_OFF))
-    return frames.planned_once(bound, queries)
+    # PySpark says by it where a function was called, whichever thread has made the session.
+    with active_session(spark):
+        frames = Frames(spark, pipeline, address)
+        with no_streams_of_their_own(), binding(frames.exchanges):
+            queries = pipeline.build(spark, frames.read)
+        bound = frames.bind(queries, allow_nondeterministic)
+        if not pipeline.plan_once:
+            return replace(bound, planning=each_step(SWITCHED_OFF))
+        return frames.planned_once(bound, queries)
 
 
 def _register(spark: SparkSession) -> None:

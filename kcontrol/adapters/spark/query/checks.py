@@ -12,12 +12,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from kcontrol.adapters.spark.internals import analyzed, jvm
+from kcontrol.adapters.spark.internals import analyzed, jvm_class, plan_of
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.query_errors import in_one_line
 from kcontrol.errors import ConfigurationError
 
+_MODES = "org.apache.spark.sql.streaming.OutputMode"
+_CHECKER = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 _CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
 _STATE_WORKERS = (
     "pyspark.sql.streaming.stateful_processor_api_client",
@@ -30,18 +32,16 @@ Spark only says that they exited."""
 def check_supported(frame: DataFrame, mode: OutputMode, query: str) -> None:
     """Raise ConfigurationError unless Spark can run the frame as a stream in this mode,
     as it would find when it starts."""
-    view, plan = jvm(frame.sparkSession), analyzed(frame)
-    if frame.sparkSession.conf.get(_CHECKED, "true") == "true":
-        output_mode = getattr(view.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+    spark = frame.sparkSession
+    if spark.conf.get(_CHECKED, "true") == "true":
+        output_mode = getattr(jvm_class(spark, _MODES), mode.capitalize())()
         try:
-            view.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
-                plan, output_mode
-            )
+            jvm_class(spark, _CHECKER).checkForStreaming(analyzed(frame), output_mode)
         except PySparkException as error:
             raise ConfigurationError(
                 f"query {query!r}: Spark can't run it as a stream with mode={mode!r}: {in_one_line(error)}"
             ) from error
-    if any(node.nodeName().startswith("TransformWithState") for node in nodes_in(plan)):
+    if any(node.name.startswith("TransformWithState") for node in nodes_in(plan_of(frame))):
         _check_state_workers(query)
 
 

@@ -13,15 +13,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kcontrol.adapters.spark.internals import analyzed, execution_of, field_of, jvm, rewritten
+from kcontrol.adapters.spark.internals import execution_of, field_of, jvm_class, plan_of, rewritten
+from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.errors import SparkSettingError
+
+_NOW = "Now"
+_STEP_TIME = "org.apache.spark.sql.catalyst.expressions.CurrentTimestamp"
 
 
 class QueryClock:
     """One manual clock for all queries of a node. Works on Spark's driver through py4j."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._clock = jvm(spark).org.apache.spark.util.ManualClock()
+        self._clock = jvm_class(spark, "org.apache.spark.util.ManualClock")()
 
     def install(self, query: StreamingQuery) -> None:
         """Put the clock into a query that has been started and waits for its first step.
@@ -44,24 +48,22 @@ class QueryClock:
 
 def follow_step(frame: DataFrame) -> DataFrame:
     """The same frame, with the step's time wherever its plan takes the wall clock's by `now()`."""
-    view = jvm(frame.sparkSession)
-    if not analyzed(frame).containsPattern(
-        view.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    ):
+    expressions = (expression for node in nodes_in(plan_of(frame)) for expression in node.expressions)
+    if not any(one.kind == _NOW for expression in expressions for one in expression.within()):
         return frame
-    return rewritten(frame, _NowIsTheStep(view))
+    return rewritten(frame, _NowIsTheStep(frame.sparkSession))
 
 
 class _NowIsTheStep:
     """A function of Scala from an expression to the one that takes its place."""
 
-    def __init__(self, view: Any) -> None:
-        self._view = view
+    def __init__(self, spark: SparkSession) -> None:
+        self._step_time = jvm_class(spark, _STEP_TIME)
 
     def apply(self, expression: Any) -> Any:
         """`current_timestamp()` for `now()`, else the expression."""
-        if expression.getClass().getSimpleName() == "Now":
-            return self._view.org.apache.spark.sql.catalyst.expressions.CurrentTimestamp()
+        if expression.getClass().getSimpleName() == _NOW:
+            return self._step_time()
         return expression
 
     class Java:

@@ -10,12 +10,11 @@ the life of a query: an optimized one may fold the date away today and need a co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.internals import analyzed
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in
+from kcontrol.adapters.spark.internals import PlanExpression, PlanNode, plan_of
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in
 
 _PASSING = frozenset(
     {
@@ -39,8 +38,8 @@ _Needed = frozenset[int] | None
 def columns_used(frame: DataFrame) -> dict[str, tuple[str, ...]]:
     """By input: the columns that may have an effect on a streaming frame, in its order.
     An input left out is seen whole."""
-    plan = analyzed(frame)
-    if any(node.subqueries().nonEmpty() for node in nodes_in(plan)):
+    plan = plan_of(frame)
+    if any(node.subqueries for node in nodes_in(plan)):
         return {}  # what is inside them is nobody's child
     used: dict[str, set[str]] = {}
     _walk(plan, None, used)
@@ -50,53 +49,43 @@ def columns_used(frame: DataFrame) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _walk(node: Any, needed: _Needed, used: dict[str, set[str]]) -> None:
-    if node.nodeName() == STREAM:
+def _walk(node: PlanNode, needed: _Needed, used: dict[str, set[str]]) -> None:
+    if node.name == STREAM:
         name = _input_of(node)
         if name is None:
             return
         columns = used.setdefault(name, set())
-        columns |= {
-            item.name() for item in each(node.output()) if needed is None or item.exprId().id() in needed
-        }
+        columns |= {item.name for item in node.output if needed is None or item.number in needed}
         return
     below = _needed_below(node, needed)
-    for child in each(node.children()):
+    for child in node.children:
         _walk(child, None if below is None else below & _outputs([child]), used)
 
 
-def _needed_below(node: Any, needed: _Needed) -> _Needed:
-    name = node.nodeName()
-    if name == "Project":
-        return _references(
-            item for item in each(node.projectList()) if needed is None or item.exprId().id() in needed
-        )
-    if name == "Aggregate":
-        return _references(each(node.expressions()))
-    if name in _PASSING and needed is not None:
-        below = needed | _references(each(node.expressions()))
-        return below if below <= _outputs(each(node.children())) else None
+def _needed_below(node: PlanNode, needed: _Needed) -> _Needed:
+    if node.name == "Project":
+        return _references(item for item in node.expressions if needed is None or item.number in needed)
+    if node.name == "Aggregate":
+        return _references(node.expressions)
+    if node.name in _PASSING and needed is not None:
+        below = needed | _references(node.expressions)
+        return below if below <= _outputs(node.children) else None
     return None
 
 
-def _references(expressions: Iterable[Any]) -> frozenset[int]:
-    return frozenset(
-        attribute.exprId().id()
-        for expression in expressions
-        for attribute in each(expression.references().toSeq())
-    )
+def _references(expressions: Iterable[PlanExpression]) -> frozenset[int]:
+    return frozenset(number for expression in expressions for number in expression.references)
 
 
-def _outputs(plans: Iterable[Any]) -> frozenset[int]:
-    return frozenset(attribute.exprId().id() for plan in plans for attribute in each(plan.output()))
+def _outputs(plans: Iterable[PlanNode]) -> frozenset[int]:
+    return frozenset(attribute.number for plan in plans for attribute in plan.output)
 
 
-def _columns_of(plan: Any, name: str) -> list[str]:
-    source = next(node for node in nodes_in(plan) if node.nodeName() == STREAM and _input_of(node) == name)
-    return [attribute.name() for attribute in each(source.output())]
+def _columns_of(plan: PlanNode, name: str) -> list[str]:
+    source = next(node for node in nodes_in(plan) if node.name == STREAM and _input_of(node) == name)
+    return [attribute.name for attribute in source.output]
 
 
-def _input_of(node: Any) -> str | None:
+def _input_of(node: PlanNode) -> str | None:
     """None for an exchange, whose columns all travel."""
-    name: str | None = node.extraOptions().get("input")
-    return name
+    return node.options.get("input")

@@ -17,12 +17,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StringType
 
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import PlanExpression, plan_of
 from kcontrol.adapters.spark.query.exchanged_types import BINARY_COLLATION, named, within
 from kcontrol.adapters.spark.query.exchanged_watermark import event_times
-from kcontrol.adapters.spark.query.grouping import number_of
+from kcontrol.adapters.spark.query.grouping import number_of, within_alias
 from kcontrol.adapters.spark.query.merging import COMBINED, MERGED_BY
-from kcontrol.adapters.spark.query.plan_nodes import each
 from kcontrol.definition.query_errors import in_one_line
 from kcontrol.errors import ConfigurationError
 
@@ -100,11 +99,11 @@ def combining_of(frame: DataFrame, by: Sequence[str], combine: Sequence[Any], wh
         made = frame.groupBy(*[named(name) for name in by]).agg(*combine)
     except PySparkException as error:
         raise ConfigurationError(f"{where}: combine: {in_one_line(error)}") from error
-    plan = analyzed(made)
-    if plan.nodeName() != "Aggregate":
+    plan = plan_of(made)
+    if plan.name != "Aggregate":
         raise ConfigurationError(f"{where}: combine must be aggregates of columns, and nothing around them")
-    columns = list(each(plan.aggregateExpressions()))[-len(combine) :]
-    there = {item.exprId().id(): item.name() for item in each(analyzed(frame).output())}
+    columns = plan.aggregates[-len(combine) :]
+    there = {item.number: item.name for item in plan_of(frame).output}
     parts = [_part(column, made, frame, there, where) for column in columns]
     times = [name for name in event_times(frame) if name not in by]
     names = [name.lower() for name in (*by, *(part.name for part in parts), *times)]
@@ -118,21 +117,22 @@ def combining_of(frame: DataFrame, by: Sequence[str], combine: Sequence[Any], wh
 
 
 def _part(
-    column: Any, made: DataFrame, frame: DataFrame, there: dict[int, str], where: str
+    column: PlanExpression, made: DataFrame, frame: DataFrame, there: dict[int, str], where: str
 ) -> CombinedColumn:
     """One of the aggregates, from Spark's own plan of it."""
-    name, what = column.name(), column.child() if column.getClass().getSimpleName() == "Alias" else column
-    said = f"{where}: combine = {what.sql()}"
-    if what.getClass().getSimpleName() != "AggregateExpression":
+    name, what = column.name, within_alias(column)
+    said = f"{where}: combine = {what.sql}"
+    if what.kind != "AggregateExpression":
         raise ConfigurationError(
             f"{said}: must be one of count, sum, min and max, and nothing around it: compute what is made of them behind "
             "the exchange, when parts were merged"
         )
-    function = what.aggregateFunction().prettyName()
+    aggregate = what.children[0]
+    function = aggregate.function
     _check_function(function, what, said)
-    arguments = list(each(what.aggregateFunction().children()))
-    counts_all = function == "count" and [one.getClass().getSimpleName() for one in arguments] == ["Literal"]
-    if counts_all and arguments[0].sql() != "NULL":
+    arguments = aggregate.children
+    counts_all = function == "count" and [one.kind for one in arguments] == ["Literal"]
+    if counts_all and arguments[0].sql != "NULL":
         return CombinedColumn(name, function, "", made.schema[name].dataType)
     source = there.get(number_of(arguments[0]) or -1) if len(arguments) == 1 else None
     if source is None:
@@ -143,8 +143,8 @@ def _part(
     return CombinedColumn(name, function, source, made.schema[name].dataType)
 
 
-def _check_function(function: str, what: Any, said: str) -> None:
-    if what.isDistinct():
+def _check_function(function: str, what: PlanExpression, said: str) -> None:
+    if what.distinct:
         raise ConfigurationError(
             f"{said}: different values can't be told from parts that several nodes have counted: exchange the rows, without "
             "it, or by the values, too"
@@ -159,7 +159,7 @@ def _check_function(function: str, what: Any, said: str) -> None:
             f"{said}: {function} can't be put together from the parts of several nodes: only count, sum, min and max can; "
             "exchange the rows without combine"
         )
-    if what.filter().isDefined():
+    if len(what.children) > 1:
         raise ConfigurationError(
             f"{said}: leaves rows out: make a column before that is null where the row is not meant"
         )

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import PlanNode, plan_of
 from kcontrol.adapters.spark.query.exchanged_types import named, quoted
-from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
+from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.core.model import WatermarkPolicy
 from kcontrol.errors import ConfigurationError
 
@@ -28,7 +28,7 @@ def with_watermark_of(received: DataFrame, sent: DataFrame, where: str) -> DataF
 
     Raises ConfigurationError if there are several watermarks, or the column of event time isn't among the columns.
     """
-    late = [node for node in nodes_in(analyzed(sent)) if node.nodeName() == "EventTimeWatermark"]
+    late = [node for node in nodes_in(plan_of(sent)) if node.name == "EventTimeWatermark"]
     marks: dict[str, dict[str, Any]] = {field.name: dict(field.metadata) for field in sent.schema.fields}
     if len(late) > 1:
         raise ConfigurationError(
@@ -61,11 +61,11 @@ def event_times(frame: DataFrame) -> list[str]:
 def delays_of(frame: DataFrame) -> tuple[int, ...]:
     """By how much the watermark of each watermark operator of the plan stays behind, in milliseconds, in its order."""
     return tuple(
-        item.metadata().getLong(_DELAY_MS)
-        for node in nodes_in(analyzed(frame))
-        if node.nodeName() == "EventTimeWatermark"
-        for item in each(node.output())
-        if item.exprId().id() == node.eventTime().exprId().id()
+        int(item.metadata[_DELAY_MS])
+        for node in nodes_in(plan_of(frame))
+        if node.event_time is not None
+        for item in node.output
+        if item.number == node.event_time.number
     )
 
 
@@ -74,14 +74,16 @@ def policy_of(spark: SparkSession) -> WatermarkPolicy:
     return WatermarkPolicy(spark.conf.get(_POLICY, "min") or "min")
 
 
-def _event_time(sent: DataFrame, late: list[Any], marked: list[str], where: str) -> str:
+def _event_time(sent: DataFrame, late: list[PlanNode], marked: list[str], where: str) -> str:
     """The marked column that holds the event time itself, or a copy of it."""
-    numbers = {item.name(): item.exprId().id() for item in each(analyzed(sent).output())}
+    numbers = {item.name: item.number for item in plan_of(sent).output}
     times = event_times(sent)
-    own = [name for name in times for node in late if node.eventTime().exprId().id() == numbers[name]]
+    own = [
+        name for name in times for node in late if node.event_time and node.event_time.number == numbers[name]
+    ]
     for name in (*own, *times):
         return name
-    grouped = any(node.nodeName() == "Aggregate" and node.isStreaming() for node in nodes_in(analyzed(sent)))
+    grouped = any(node.name == "Aggregate" and node.is_streaming for node in nodes_in(plan_of(sent)))
     instead = (
         f"add a column with the time of the windows, F.window_time({marked[0]!r}), to the frame"
         if grouped

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import PlanNode, plan_of
 from kcontrol.adapters.spark.query.combining import Combining, combining_of
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -35,7 +35,7 @@ from kcontrol.adapters.spark.query.grouping import by_text, keys_text
 from kcontrol.adapters.spark.query.meeting import check_met
 from kcontrol.adapters.spark.query.merging import check_merged
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
-from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
+from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
 from kcontrol.definition.exchanges import (
     SEND,
@@ -134,7 +134,7 @@ class Exchanges:
         """rows: the frame that one node would be given; others have its columns, types and watermark."""
         where = f"exchange({name!r})"
         check_carried(where, rows.schema)
-        stage = self.stage_of(analyzed(whole), where)
+        stage = self.stage_of(plan_of(whole), where)
         schema = StructType([StructField(field.name, nullable(field.dataType)) for field in rows.schema])
         parts = () if combining is None else tuple(part.text for part in combining.parts)
         facts = ExchangeFacts(
@@ -147,7 +147,7 @@ class Exchanges:
         self.sent.append(AskedExchange(facts, frame, self._names[name], combining))
         return received
 
-    def stage_of(self, plan: Any, where: str) -> int:
+    def stage_of(self, plan: PlanNode, where: str) -> int:
         """The stage of a step in which a query with this plan runs. Raises ConfigurationError if it reads rows that
         were exchanged and others that were not."""
         exchanges, inputs = list(exchanges_read(plan)), list(inputs_read(plan))
@@ -163,7 +163,7 @@ class Exchanges:
     def check_read(self, frame: DataFrame, query: str) -> None:
         """Raise ConfigurationError if a query reads exchanges and does with their rows what it can't, or reads one of
         them twice."""
-        plan = analyzed(frame)
+        plan = plan_of(frame)
         self.stage_of(plan, f"query {query!r}")
         read = list(exchanges_read(plan))
         for name in read:
@@ -179,7 +179,7 @@ class Exchanges:
     def by_of(self, frame: DataFrame) -> dict[str, tuple[str, ...]]:
         """The columns of each exchange that a frame reads."""
         by = {sent.facts.name: sent.facts.by for sent in self.sent}
-        return {name: by[name] for name in exchanges_read(analyzed(frame))}
+        return {name: by[name] for name in exchanges_read(plan_of(frame))}
 
     def sending(self, name: str, frame: DataFrame) -> tuple[DataFrame, MakeSent | None]:
         """What a sender's query gives, of a frame that was asked for, and what its sink makes of the rows of each step; None:
@@ -221,11 +221,11 @@ def digest_of(hashed: StructType, *before: Column) -> list[Column]:
 
 def check_sent(frame: DataFrame, name: str) -> None:
     """Raise ConfigurationError for a frame whose rows change after they were sent."""
-    nodes = list(nodes_in(analyzed(frame)))
-    names = {node.nodeName() for node in nodes}
+    nodes = list(nodes_in(plan_of(frame)))
+    names = {node.name for node in nodes}
     for node in nodes:
-        if node.nodeName() == "Aggregate" and node.isStreaming() and "EventTimeWatermark" not in names:
-            keys = list(each(node.groupingExpressions()))
+        if node.name == "Aggregate" and node.is_streaming and "EventTimeWatermark" not in names:
+            keys = node.keys or ()
             raise ConfigurationError(
                 f"exchange({name!r}): the frame {keys_text('groups by', keys)}, and a result that was sent would change "
                 f"with each step: exchange the rows before that, with kcontrol.exchange(..., {by_text(keys)}), or have "
@@ -246,11 +246,11 @@ def _with_columns(frame: DataFrame, by: Sequence[Any], where: str) -> tuple[Data
         )
     if len({name.lower() for name in names}) < len(names):
         raise ConfigurationError(f"{where}: by names a column twice: {', '.join(names)}")
-    there = {item.exprId().id() for item in each(analyzed(frame).output())}
+    there = {item.number for item in plan_of(frame).output}
     made = [
         (name, column)
-        for name, column, item in zip(names, columns, each(analyzed(picked).output()), strict=True)
-        if item.exprId().id() not in there
+        for name, column, item in zip(names, columns, plan_of(picked).output, strict=True)
+        if item.number not in there
     ]
     known = {name.lower() for name in frame.columns}
     for name, _ in made:

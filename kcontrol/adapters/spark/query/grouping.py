@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-_BY_GROUPS = {
+from kcontrol.adapters.spark.internals import ATTRIBUTE, PlanExpression, PlanNode
+
+_BY_KEYS = {
+    "Aggregate": "groups by",
+    "Distinct": "leaves out what is equal in",
+    "Deduplicate": "leaves out what is equal in",
+    "DeduplicateWithinWatermark": "leaves out what is equal in",
     "FlatMapGroupsInPandas": "applies a function to groups by",
     "FlatMapGroupsInArrow": "applies a function to groups by",
     "FlatMapGroupsInPandasWithState": "keeps state by",
@@ -14,7 +19,7 @@ _BY_GROUPS = {
     "TransformWithState": "keeps state by",
     "TransformWithStateInPySpark": "keeps state by",
 }
-"""Operators that have groups, and what each does with them."""
+"""Operators that have keys, and what each does by them."""
 _SESSION = "spark.sessionWindow"
 """In the metadata of a column that is a session window."""
 LEFT_ONLY = frozenset({"LeftOuter", "LeftSemi", "LeftAnti"})
@@ -30,36 +35,31 @@ class Misplaced:
     by: str
 
 
-def number_of(expression: Any) -> int | None:
+def number_of(expression: PlanExpression) -> int | None:
     """Of an attribute; None for any other expression."""
-    if expression.getClass().getSimpleName() == "AttributeReference":
-        number: int = expression.exprId().id()
-        return number
-    return None
+    return expression.number if expression.kind == ATTRIBUTE else None
 
 
-def brought_together(node: Any) -> tuple[Any, str] | None:
+def within_alias(column: PlanExpression) -> PlanExpression:
+    """What a column is made of."""
+    return column.children[0] if column.kind == "Alias" else column
+
+
+def brought_together(node: PlanNode) -> tuple[Sequence[PlanExpression], str] | None:
     """By which keys an operator of one frame brings its rows together, and what it does by them; None: it does not."""
-    name = node.nodeName()
-    if name == "Aggregate":
-        return node.groupingExpressions(), "groups by"
-    if name == "Distinct":
-        return node.output(), "leaves out what is equal in"
-    if name in ("Deduplicate", "DeduplicateWithinWatermark"):
-        return node.keys(), "leaves out what is equal in"
-    if name == "TransformWithStateInPySpark":
-        return node.left().output().take(node.groupingAttributesLen()), _BY_GROUPS[name]
-    return (node.groupingAttributes(), _BY_GROUPS[name]) if name in _BY_GROUPS else None
+    if node.name == "Distinct":
+        return node.output, _BY_KEYS[node.name]
+    return None if node.keys is None else (node.keys, _BY_KEYS[node.name])
 
 
-def is_session(key: Any) -> bool:
+def is_session(key: PlanExpression) -> bool:
     """Whether a key is a session window, which is no part of the key that its state is found by."""
-    return number_of(key) is not None and bool(key.metadata().contains(_SESSION))
+    return number_of(key) is not None and _SESSION in key.metadata
 
 
-def limits(node: Any) -> Misplaced | None:
+def limits(node: PlanNode) -> Misplaced | None:
     """What an operator is that gives some rows of all; None for any other."""
-    wanted = node.nodeName() in ("GlobalLimit", "LocalLimit")
+    wanted = node.name in ("GlobalLimit", "LocalLimit")
     return Misplaced("limits the number of rows", by_text([])) if wanted else None
 
 
@@ -68,30 +68,31 @@ def of_several_frames(name: str) -> Misplaced:
     return Misplaced(f"brings rows of several frames together ({name})", by_text([]))
 
 
-def equated(join: Any) -> Iterator[tuple[Any, Any]]:
+def equated(join: PlanNode) -> Iterator[tuple[PlanExpression, PlanExpression]]:
     """Both sides of each equality that a join's condition demands, in order."""
-    if join.condition().isDefined():
-        for one in conjuncts(join.condition().get()):
-            if one.getClass().getSimpleName() in ("EqualTo", "EqualNullSafe"):
-                yield one.left(), one.right()
+    if join.condition is not None:
+        for one in conjuncts(join.condition):
+            if one.kind in ("EqualTo", "EqualNullSafe"):
+                left, right = one.children
+                yield left, right
 
 
-def conjuncts(condition: Any) -> Iterator[Any]:
+def conjuncts(condition: PlanExpression) -> Iterator[PlanExpression]:
     """All that must hold for a condition to hold."""
-    if condition.getClass().getSimpleName() == "And":
-        yield from conjuncts(condition.left())
-        yield from conjuncts(condition.right())
+    if condition.kind == "And":
+        for child in condition.children:
+            yield from conjuncts(child)
     else:
         yield condition
 
 
-def keys_text(what: str, keys: Sequence[Any]) -> str:
+def keys_text(what: str, keys: Sequence[PlanExpression]) -> str:
     """What an operator does by these keys."""
     names = ", ".join(_shown(key) for key in keys)
     return f"{what} {names}" if names else "brings all rows together, without a key"
 
 
-def pairs_text(pairs: Sequence[tuple[Any, Any]]) -> Misplaced:
+def pairs_text(pairs: Sequence[tuple[PlanExpression, PlanExpression]]) -> Misplaced:
     """What a join does on these pairs."""
     on = " and ".join(f"{_shown(a)} = {_shown(b)}" for a, b in pairs)
     if not on:
@@ -103,12 +104,11 @@ def pairs_text(pairs: Sequence[tuple[Any, Any]]) -> Misplaced:
     return Misplaced(f"joins on {on}", both)
 
 
-def by_text(keys: Sequence[Any]) -> str:
+def by_text(keys: Sequence[PlanExpression]) -> str:
     """What exchange() would be given to bring rows with equal keys together."""
-    texts = [f'"{key.name()}"' if number_of(key) is not None else f'F.expr("{key.sql()}")' for key in keys]
+    texts = [f'"{key.name}"' if number_of(key) is not None else f'F.expr("{key.sql}")' for key in keys]
     return f"by=[{', '.join(texts)}]"
 
 
-def _shown(key: Any) -> str:
-    text: str = key.name() if number_of(key) is not None else key.sql()
-    return text
+def _shown(key: PlanExpression) -> str:
+    return key.name if number_of(key) is not None else key.sql

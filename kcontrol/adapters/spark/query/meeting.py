@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from kcontrol.adapters.spark.internals import PlanExpression, PlanNode
 from kcontrol.adapters.spark.query.grouping import (
     LEFT_ONLY,
     Misplaced,
@@ -26,8 +26,9 @@ from kcontrol.adapters.spark.query.grouping import (
     number_of,
     of_several_frames,
     pairs_text,
+    within_alias,
 )
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in
 from kcontrol.errors import ConfigurationError
 
 _Met = tuple[frozenset[int], ...] | None
@@ -42,17 +43,17 @@ class _Meeting:
     """As in `placing`."""
 
 
-def misplaced(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[Misplaced, ...]:
+def misplaced(plan: PlanNode, by: Mapping[str, Sequence[str]]) -> tuple[Misplaced, ...]:
     """What an analyzed plan does that is not by the columns of the exchange. by: of each exchange."""
     walk = _Meeting(by)
     _met(plan, walk)
     return tuple(dict.fromkeys(walk.misplaced))
 
 
-def check_met(plan: Any, by: Mapping[str, Sequence[str]], query: str) -> None:
+def check_met(plan: PlanNode, by: Mapping[str, Sequence[str]], query: str) -> None:
     """Raise ConfigurationError, naming query and operator, unless all operators that bring rows together are right, and
     none has to see rows to be planned."""
-    if any(node.nodeName() == "Sort" and node.isStreaming() for node in nodes_in(plan)):
+    if any(node.name == "Sort" and node.is_streaming for node in nodes_in(plan)):
         raise ConfigurationError(
             f"query {query!r} sorts rows behind an exchange: Spark looks at them for that while it plans a step, before other "
             "nodes have sent them, and each node would sort its own. Leave the sort out"
@@ -66,13 +67,13 @@ def check_met(plan: Any, by: Mapping[str, Sequence[str]], query: str) -> None:
         )
 
 
-def held_at_end(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[frozenset[str], ...] | None:
+def held_at_end(plan: PlanNode, by: Mapping[str, Sequence[str]]) -> tuple[frozenset[str], ...] | None:
     """By column of the exchanges that an analyzed plan reads, in order: the columns that it gives which hold it. None if it
     gives none for one of them."""
     met = _met(plan, _Meeting(by))
     if met is None:
         return None
-    names = {item.exprId().id(): item.name() for item in each(plan.output())}
+    names = {item.number: item.name for item in plan.output}
     found = tuple(frozenset(names[number] for number in held if number in names) for held in met)
     return found if all(found) else None
 
@@ -81,28 +82,28 @@ def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "nothing (all rows on one node)"
 
 
-def _met(node: Any, walk: _Meeting) -> _Met:
-    name = node.nodeName()
+def _met(node: PlanNode, walk: _Meeting) -> _Met:
+    name = node.name
     if name == STREAM:
-        columns = walk.by.get(node.extraOptions().get("exchange") or "", ())
-        numbers = {item.name(): item.exprId().id() for item in each(node.output())}
+        columns = walk.by.get(node.options.get("exchange", ""), ())
+        numbers = {item.name: item.number for item in node.output}
         return tuple(frozenset({numbers[column]}) for column in columns)
     if name == "CTERelationRef":
         return _used_again(node, walk)
-    below = [_met(child, walk) for child in each(node.children())]
-    if not node.isStreaming() or not below:
+    below = [_met(child, walk) for child in node.children]
+    if not node.is_streaming or not below:
         return None
     if name == "Join":
         return _joined(node, below, walk)
     if name == "Union":
         return _union(node, below)
     if name == "CTERelationDef":
-        walk.shared[node.id()] = (below[0], [column.exprId().id() for column in each(node.output())])
+        walk.shared[node.cte] = (below[0], [column.number for column in node.output])
         return below[0]
     if name == "WithCTE":
         return below[-1]
     if name == "Project":
-        return _named(node.projectList(), below[0])
+        return _named(node.expressions, below[0])
     together, limited = brought_together(node), limits(node)
     if together is not None:
         _check(*together, below[0], walk)
@@ -111,12 +112,12 @@ def _met(node: Any, walk: _Meeting) -> _Met:
             walk.misplaced.append(limited)
     elif len(below) > 1:
         walk.misplaced.append(of_several_frames(name))
-    return _named(node.aggregateExpressions() if name == "Aggregate" else node.output(), below[0])
+    return _named(node.aggregates if name == "Aggregate" else node.output, below[0])
 
 
-def _check(keys: Any, what: str, below: _Met, walk: _Meeting) -> None:
+def _check(keys: Sequence[PlanExpression], what: str, below: _Met, walk: _Meeting) -> None:
     # Spark keeps the sessions of a key with it, wherever they begin and end.
-    listed = [key for key in each(keys) if not is_session(key)]
+    listed = [key for key in keys if not is_session(key)]
     exactly = (
         below is not None
         and len(listed) == len(below)
@@ -126,31 +127,31 @@ def _check(keys: Any, what: str, below: _Met, walk: _Meeting) -> None:
         walk.misplaced.append(Misplaced(keys_text(what, listed), by_text(listed)))
 
 
-def _named(columns: Any, below: _Met) -> _Met:
+def _named(columns: Sequence[PlanExpression], below: _Met) -> _Met:
     """What is known of rows with these columns. Known they stay without columns, where all rows are on one node."""
     if below is None:
         return None
     found: list[set[int]] = [set() for _ in below]
-    for column in each(columns):
-        source = column.child() if column.getClass().getSimpleName() == "Alias" else column
+    for column in columns:
+        source = within_alias(column)
         for held, numbers in zip(below, found, strict=True):
             if number_of(source) in held:
-                numbers.add(column.exprId().id())
+                numbers.add(column.number)
     return tuple(map(frozenset, found))
 
 
-def _used_again(node: Any, walk: _Meeting) -> _Met:
-    met, numbers = walk.shared.get(node.cteId(), (None, []))
+def _used_again(node: PlanNode, walk: _Meeting) -> _Met:
+    met, numbers = walk.shared.get(node.cte, (None, []))
     if met is None:
         return None
-    mine = dict(zip(numbers, (column.exprId().id() for column in each(node.output())), strict=False))
+    mine = dict(zip(numbers, (column.number for column in node.output), strict=False))
     return tuple(frozenset(mine[number] for number in held if number in mine) for held in met)
 
 
-def _joined(node: Any, below: Sequence[_Met], walk: _Meeting) -> _Met:
+def _joined(node: PlanNode, below: Sequence[_Met], walk: _Meeting) -> _Met:
     left, right = below
-    streams = [child.isStreaming() for child in each(node.children())]
-    kind = node.joinType().toString()
+    streams = [child.is_streaming for child in node.children]
+    kind = node.join
     if all(streams):
         pairs = list(_across(node))
         if not _on_exactly(pairs, left, right) or _is_null_safe(node):
@@ -167,7 +168,7 @@ def _joined(node: Any, below: Sequence[_Met], walk: _Meeting) -> _Met:
     return tuple(frozenset[int]().union(*held) for held in zip(*known, strict=True))
 
 
-def _on_exactly(pairs: Sequence[tuple[Any, Any]], left: _Met, right: _Met) -> bool:
+def _on_exactly(pairs: Sequence[tuple[PlanExpression, PlanExpression]], left: _Met, right: _Met) -> bool:
     if left is None or right is None or not len(left) == len(right) == len(pairs):
         return False
     return all(
@@ -176,14 +177,12 @@ def _on_exactly(pairs: Sequence[tuple[Any, Any]], left: _Met, right: _Met) -> bo
     )
 
 
-def _across(node: Any) -> Sequence[tuple[Any, Any]]:
+def _across(node: PlanNode) -> Sequence[tuple[PlanExpression, PlanExpression]]:
     """The equalities between the two sides, what is of the left side first: those that Spark joins by."""
-    left, right = (
-        frozenset(item.exprId().id() for item in each(child.output())) for child in each(node.children())
-    )
+    left, right = (frozenset(item.number for item in child.output) for child in node.children)
     found = []
     for pair in equated(node):
-        a, b = (frozenset(item.exprId().id() for item in each(one.references().toSeq())) for one in pair)
+        a, b = (frozenset(one.references) for one in pair)
         if a and b and a <= left and b <= right:
             found.append(pair)
         elif a and b and a <= right and b <= left:
@@ -191,20 +190,20 @@ def _across(node: Any) -> Sequence[tuple[Any, Any]]:
     return found
 
 
-def _is_null_safe(node: Any) -> bool:
+def _is_null_safe(node: PlanNode) -> bool:
     """Whether one of the equalities is `<=>`, for which Spark joins by other keys than the columns."""
-    if not node.condition().isDefined():
+    if node.condition is None:
         return False
-    return any(one.getClass().getSimpleName() == "EqualNullSafe" for one in conjuncts(node.condition().get()))
+    return any(one.kind == "EqualNullSafe" for one in conjuncts(node.condition))
 
 
-def _union(node: Any, below: Sequence[_Met]) -> _Met:
+def _union(node: PlanNode, below: Sequence[_Met]) -> _Met:
     """A column holds what rows were exchanged by if it does so in each of the frames."""
     known = [met for met in below if met is not None]
     if len(known) < len(below) or len({len(met) for met in known}) > 1:
         return None
-    places = [[item.exprId().id() for item in each(child.output())] for child in each(node.children())]
-    columns = [item.exprId().id() for item in each(node.output())]
+    places = [[item.number for item in child.output] for child in node.children]
+    columns = [item.number for item in node.output]
     return tuple(
         frozenset(
             column

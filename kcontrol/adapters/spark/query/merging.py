@@ -9,9 +9,9 @@ it is, and drops it from whatever is computed: so the plan tells which columns a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from kcontrol.adapters.spark.query.plan_nodes import each
+from kcontrol.adapters.spark.internals import ATTRIBUTE, PlanExpression, PlanNode
+from kcontrol.adapters.spark.query.grouping import within_alias
 from kcontrol.errors import ConfigurationError
 
 COMBINED = "kcontrol.combined"
@@ -24,7 +24,7 @@ _PASSING = frozenset(
 """Operators that treat each row alone."""
 
 
-def check_merged(plan: Any, query: str) -> None:
+def check_merged(plan: PlanNode, query: str) -> None:
     """Raise ConfigurationError, naming query and column, unless the analyzed plan of a query merges all combined rows."""
     if _Merging(query).partial(plan):
         raise ConfigurationError(
@@ -44,85 +44,77 @@ class _Merging:
 
     def __init__(self, query: str) -> None:
         self._query = query
-        self._shared: dict[Any, bool] = {}
+        self._shared: dict[int, bool] = {}
 
-    def partial(self, node: Any) -> bool:
+    def partial(self, node: PlanNode) -> bool:
         """Whether a node of the plan gives combined rows."""
-        name = node.nodeName()
+        name = node.name
         if name == "CTERelationRef":
-            return self._shared.get(node.cteId(), False)
-        below = [self.partial(child) for child in each(node.children())]
+            return self._shared.get(node.cte, False)
+        below = [self.partial(child) for child in node.children]
         if name == "CTERelationDef":
-            self._shared[node.id()] = below[0]
+            self._shared[node.cte] = below[0]
             return below[0]
         if name == "WithCTE":
             return below[-1]
         if not any(below):
-            return any(_part_of(column) for column in each(node.output()))
+            return any(_part_of(column) for column in node.output)
         if name == "Aggregate":
             self._check_aggregate(node)
             return False
         if name not in _PASSING:
             raise ConfigurationError(f"query {self._query!r} has {name} of combined rows: {_HOW}")
-        parts = {tuple(map(_part_of, each(child.output()))) for child in each(node.children())}
+        parts = {tuple(map(_part_of, child.output)) for child in node.children}
         if len(parts) > 1:
             raise ConfigurationError(
                 f"query {self._query!r} unites combined rows with others, or with such as were combined by other functions: "
                 f"{_HOW}, and unite what that gives"
             )
-        for expression in each(node.expressions()):
+        for expression in node.expressions:
             # A project may give a part on as it is; whatever else has expressions looks into it.
-            given = expression.child() if _class_of(expression) == "Alias" else expression
-            if name != "Project" or _class_of(given) != "AttributeReference":
+            given = within_alias(expression)
+            if name != "Project" or given.kind != ATTRIBUTE:
                 self._refuse_parts(given)
         return True
 
-    def _check_aggregate(self, node: Any) -> None:
-        for key in each(node.groupingExpressions()):
+    def _check_aggregate(self, node: PlanNode) -> None:
+        for key in node.keys or ():
             self._refuse_parts(key)
-        for column in each(node.aggregateExpressions()):
+        for column in node.aggregates:
             for found in _aggregates(column):
                 self._check_merges(found)
 
-    def _check_merges(self, found: Any) -> None:
-        function = found.aggregateFunction()
-        arguments = list(each(function.children()))
+    def _check_merges(self, found: PlanExpression) -> None:
+        function, *filters = found.children
+        arguments = function.children
         part = _part_of(arguments[0]) if len(arguments) == 1 else None
         wanted = MERGED_BY.get(part or "")
-        if wanted == function.prettyName() and not found.isDistinct() and not found.filter().isDefined():
+        if wanted == function.function and not found.distinct and not filters:
             return
-        told = f" with {arguments[0].name()!r}, which is combined by {part}" if part else ""
+        told = f" with {arguments[0].name!r}, which is combined by {part}" if part else ""
         raise ConfigurationError(
-            f"query {self._query!r} does {found.sql()}{told}, and its rows are combined, each of them of several: {_HOW}"
+            f"query {self._query!r} does {found.sql}{told}, and its rows are combined, each of them of several: {_HOW}"
         )
 
-    def _refuse_parts(self, expression: Any) -> None:
-        for attribute in each(expression.references().toSeq()):
+    def _refuse_parts(self, expression: PlanExpression) -> None:
+        for attribute in expression.within():
             part = _part_of(attribute)
             if part:
                 raise ConfigurationError(
-                    f"query {self._query!r} uses {attribute.name()!r} in {expression.sql()}, before the parts that "
+                    f"query {self._query!r} uses {attribute.name!r} in {expression.sql}, before the parts that "
                     f"exchange(combine=...) has made by {part} are merged: {_HOW}"
                 )
 
 
-def _aggregates(expression: Any) -> Iterator[Any]:
+def _aggregates(expression: PlanExpression) -> Iterator[PlanExpression]:
     """The aggregates in an expression."""
-    if _class_of(expression) == "AggregateExpression":
+    if expression.kind == "AggregateExpression":
         yield expression
         return
-    for child in each(expression.children()):
+    for child in expression.children:
         yield from _aggregates(child)
 
 
-def _part_of(column: Any) -> str | None:
+def _part_of(column: PlanExpression) -> str | None:
     """By which function a column was combined; None if it was not, or is none."""
-    if _class_of(column) != "AttributeReference":
-        return None
-    metadata = column.metadata()
-    return str(metadata.getString(COMBINED)) if metadata.contains(COMBINED) else None
-
-
-def _class_of(expression: Any) -> str:
-    found: str = expression.getClass().getSimpleName()
-    return found
+    return column.metadata.get(COMBINED) if column.kind == ATTRIBUTE else None

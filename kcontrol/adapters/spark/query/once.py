@@ -10,14 +10,19 @@ the same operators and expressions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.internals import analyzed, has_current_like
+from kcontrol.adapters.spark.internals import PlanNode, plan_of
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.other_values import other_values
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
+from kcontrol.adapters.spark.query.plan_nodes import (
+    STREAM,
+    nodes_in,
+    takes_the_time,
+    text_of,
+    with_subqueries,
+)
 
 _MAX_FIELDS = 10_000
 ONCE = "once"
@@ -40,15 +45,15 @@ def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
         return "it has a watermark"
     if bound.skipping:
         return "it counts the records that it skips"
-    if has_current_like(frame):
+    plan = plan_of(frame)
+    if takes_the_time(plan):
         return "it takes the time of the step"
-    plan = analyzed(frame)
     if any(inside for _, inside in with_subqueries(plan)):
         return "it has a subquery"
     nodes = list(nodes_in(plan))
-    if any(node.nodeName() == _METRICS for node in nodes):
+    if any(node.name == _METRICS for node in nodes):
         return f"its plan has {_METRICS}"
-    if any(node.children().isEmpty() and node.nodeName() != STREAM for node in nodes):
+    if any(not node.children and node.name != STREAM for node in nodes):
         return "it reads a table"
     if bound.sources > len(bound.inputs):
         return "it reads an input twice"
@@ -61,14 +66,13 @@ def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
 
 def is_the_same(stream: DataFrame, batch: DataFrame) -> bool:
     """Whether a batch frame does what a streaming frame does with the records of a step."""
-    return list(_shape(analyzed(stream))) == list(_shape(analyzed(batch)))
+    return list(_shape(plan_of(stream))) == list(_shape(plan_of(batch)))
 
 
-def _shape(plan: Any) -> Iterator[tuple[str, ...]]:
+def _shape(plan: PlanNode) -> Iterator[tuple[str, ...]]:
     for node in nodes_in(plan):
-        if node.children().isEmpty():
-            columns = [f"{item.name()} {item.dataType().simpleString()}" for item in each(node.output())]
-            yield ("source", *columns)
+        if not node.children:
+            yield ("source", *[f"{item.name} {item.type}" for item in node.output])
         else:
             # A streaming operator begins with "~".
-            yield (node.nodeName(), text_of(node, _MAX_FIELDS).removeprefix("~"))
+            yield (node.name, text_of(node, _MAX_FIELDS).removeprefix("~"))

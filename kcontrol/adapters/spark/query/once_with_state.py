@@ -8,10 +8,10 @@ time of the step, a table, timers; and so is whatever has not been looked at.
 
 from __future__ import annotations
 
-from kcontrol.adapters.spark.internals import analyzed, has_current_like
+from kcontrol.adapters.spark.internals import plan_of
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.other_values import other_values
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in, with_subqueries
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in, takes_the_time, with_subqueries
 
 _LOOKED_AT = frozenset(
     {
@@ -40,15 +40,15 @@ def why_not_with_state(bound: BoundQuery) -> str:
         return "it has a watermark"
     if bound.skipping:
         return "it counts the records that it skips"
-    if has_current_like(bound.frame):
+    plan = plan_of(bound.frame)
+    if takes_the_time(plan):
         return "it takes the time of the step"
-    plan = analyzed(bound.frame)
     if any(inside for _, inside in with_subqueries(plan)):
         return "it has a subquery"
     nodes = list(nodes_in(plan))
-    if any(node.children().isEmpty() and node.nodeName() != STREAM for node in nodes):
+    if any(not node.children and node.name != STREAM for node in nodes):
         return "it reads a table"
-    unknown = next((name for node in nodes if (name := node.nodeName()) not in _LOOKED_AT), None)
+    unknown = next((node.name for node in nodes if node.name not in _LOOKED_AT), None)
     if unknown is not None:
         return f"it keeps state, and its plan has {unknown}"
     if bound.sources > len(bound.inputs):

@@ -12,14 +12,13 @@ where text becomes a time, and a time of day that becomes a timestamp, of that d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.internals import analyzed, jvm
-from kcontrol.adapters.spark.query.plan_nodes import each, with_subqueries
+from kcontrol.adapters.spark.internals import PlanExpression, plan_of
+from kcontrol.adapters.spark.query.plan_nodes import with_subqueries
 
 BATCH_TIME = frozenset(
     {
@@ -69,87 +68,76 @@ class OtherValue:
 
 def other_values(frame: DataFrame) -> Iterator[OtherValue]:
     """What in a frame's analyzed plan, subqueries included, gives other values when it is run again."""
-    current_like = jvm(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    for node, inside in with_subqueries(analyzed(frame)):
-        for expression in each(node.expressions()):
-            yield from _found(expression, inside, current_like)
+    for node, inside in with_subqueries(plan_of(frame)):
+        for expression in node.expressions:
+            yield from _found(expression, inside)
 
 
-def _found(expression: Any, inside_subquery: bool, current_like: Any) -> Iterator[OtherValue]:
+def _found(expression: PlanExpression, inside_subquery: bool) -> Iterator[OtherValue]:
     """The innermost of an expression's parts that are to blame."""
-    name = expression.getClass().getSimpleName()
+    name = expression.kind
     if name in _SUBQUERIES:
         return  # the plan inside is looked through by itself
-    children = list(each(expression.children()))
     before = False
-    for child in children:
-        for found in _found(child, inside_subquery, current_like):
+    for child in expression.children:
+        for found in _found(child, inside_subquery):
             before = True
             yield found
     if before:
         return
-    instead = _instead(expression, name, children)
-    if instead is None and expression.containsPattern(current_like):
-        own = not any(child.containsPattern(current_like) for child in children)
+    instead = _instead(expression)
+    if instead is None and expression.current_like:
+        own = not any(child.current_like for child in expression.children)
         if own and name in BATCH_TIME | REWRITTEN:
             instead = _OUTSIDE if inside_subquery else None
         elif own and name not in SET_BY_KCONTROL:
             instead = _INSTEAD.get(name, _CLOCK)
-    if instead is None and not expression.deterministic() and not _raises(expression):
+    if instead is None and not expression.deterministic and not _raises(expression):
         instead = _FROM_RECORDS
     if instead is not None:
-        yield OtherValue(expression.toString(), expression.prettyName(), instead)
+        yield OtherValue(expression.text, expression.function, instead)
 
 
-def _instead(expression: Any, name: str, children: list[Any]) -> str | None:
+def _instead(expression: PlanExpression) -> str | None:
     """What to write instead of what Spark has no flag for; None if it is none of these."""
+    name, children = expression.kind, expression.children
     if name == "SparkVersion":
         return _INSTEAD[name]
     if name == "AesEncrypt":
         return _INSTEAD[name] if _has_random_vector(children) else None
     if name == "Literal":
-        today = expression.dataType().simpleString() in _TIMES and _LITERAL_TODAY.fullmatch(
-            _written(expression)
-        )
+        today = expression.type in _TIMES and _LITERAL_TODAY.fullmatch(_written(expression))
         return _CLOCK if today else None
-    if (
-        name in _PARSED_TIMES
-        and len(children) == 1
-        and (name != "Cast" or expression.dataType().simpleString() in _TIMES)
-    ):
-        time_of_day = name == "Cast" and children[0].dataType().simpleString().startswith("time(")
+    if name in _PARSED_TIMES and len(children) == 1 and (name != "Cast" or expression.type in _TIMES):
+        time_of_day = name == "Cast" and children[0].type.startswith("time(")
         return _CLOCK if time_of_day or _TODAY.fullmatch(_constant(children[0])) else None
     return None
 
 
-def _has_random_vector(children: list[Any]) -> bool:
+def _has_random_vector(children: Sequence[PlanExpression]) -> bool:
     """Whether aes_encrypt(text, key, mode, padding, vector, more) makes an
     initialization vector of its own."""
-    if not children[4].foldable():
+    if not children[4].foldable:
         return False
-    return not children[4].eval(None) and _constant(children[2]).upper() != "ECB"
+    return not children[4].java.eval(None) and _constant(children[2]).upper() != "ECB"
 
 
-def _constant(expression: Any) -> str:
+def _constant(expression: PlanExpression) -> str:
     """The text that an expression always gives; '' if it is no text or depends on rows."""
-    if (
-        not expression.resolved()
-        or expression.dataType().simpleString() != "string"
-        or not expression.foldable()
-    ):
+    if expression.type != "string" or not expression.foldable:
         return ""
-    value = expression.eval(None)
+    value = expression.java.eval(None)
     return "" if value is None else str(value.toString())
 
 
-def _written(expression: Any) -> str:
+def _written(expression: PlanExpression) -> str:
     """How an expression was written in SQL; '' if it was not."""
-    origin = expression.origin()
+    origin = expression.java.origin()
     if origin.sqlText().isEmpty() or origin.startIndex().isEmpty() or origin.stopIndex().isEmpty():
         return ""
     text: str = origin.sqlText().get()
     return text[origin.startIndex().get() : origin.stopIndex().get() + 1]
 
 
-def _raises(expression: Any) -> bool:
-    return expression.prettyName() in _RAISING or any(_raises(child) for child in each(expression.children()))
+def _raises(expression: PlanExpression) -> bool:
+    return any(one.function in _RAISING for one in expression.within())

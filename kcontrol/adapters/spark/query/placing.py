@@ -12,10 +12,10 @@ own `key`, or, where the query parses the value, what the query calls so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from kcontrol.adapters.spark.internals import PlanExpression, PlanNode
 from kcontrol.adapters.spark.query.grouping import (
     LEFT_ONLY,
     Misplaced,
@@ -27,8 +27,9 @@ from kcontrol.adapters.spark.query.grouping import (
     number_of,
     of_several_frames,
     pairs_text,
+    within_alias,
 )
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
+from kcontrol.adapters.spark.query.plan_nodes import STREAM
 
 _MAPS = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
 """Operators that give rows with columns of their own, made by a function, and leave them in their task."""
@@ -54,7 +55,7 @@ class _Walk:
     and their attributes in order."""
 
 
-def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[Misplaced, ...]:
+def scattered(plan: PlanNode, partitioned_by: Mapping[str, str]) -> tuple[Misplaced, ...]:
     """What an analyzed plan does that needs rows of several nodes, such as 'groups by origin'.
 
     partitioned_by: the column of each input that says by which it is partitioned.
@@ -64,29 +65,29 @@ def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[Misplaced, 
     return tuple(dict.fromkeys(walk.scattered))
 
 
-def _placed(node: Any, walk: _Walk) -> _Placed:
-    name = node.nodeName()
+def _placed(node: PlanNode, walk: _Walk) -> _Placed:
+    name = node.name
     if name == STREAM:
-        column = walk.partitioned_by.get(node.extraOptions().get("input") or "", "").lower()
+        column = walk.partitioned_by.get(node.options.get("input", ""), "").lower()
         return _named(
-            node.output(), _Placed(awaited=frozenset({column}) if column else frozenset()), fresh=True
+            node.output, _Placed(awaited=frozenset({column}) if column else frozenset()), fresh=True
         )
     if name == "CTERelationRef":
         return _used_again(node, walk)
-    below = [_placed(child, walk) for child in each(node.children())]
-    if not node.isStreaming() or not below:
+    below = [_placed(child, walk) for child in node.children]
+    if not node.is_streaming or not below:
         return _Placed()
     if name == "Join":
         return _joined(node, below, walk)
     if name == "Union":
         return _union(node, below)
     if name == "CTERelationDef":
-        walk.shared[node.id()] = (below[0], [column.exprId().id() for column in each(node.output())])
+        walk.shared[node.cte] = (below[0], [column.number for column in node.output])
         return below[0]
     if name == "WithCTE":
         return below[-1]
     if name == "Project":
-        return _named(node.projectList(), below[0])
+        return _named(node.expressions, below[0])
     together, limited = brought_together(node), limits(node)
     if together is not None:
         _check(*together, below[0], walk)
@@ -95,47 +96,44 @@ def _placed(node: Any, walk: _Walk) -> _Placed:
     elif len(below) > 1:
         walk.scattered.append(of_several_frames(name))
     if name == "Aggregate":
-        return _named(node.aggregateExpressions(), _Placed(below[0].attributes))
-    return _named(node.output(), below[0], fresh=name in _MAPS)
+        return _named(node.aggregates, _Placed(below[0].attributes))
+    return _named(node.output, below[0], fresh=name in _MAPS)
 
 
-def _used_again(node: Any, walk: _Walk) -> _Placed:
-    placed, numbers = walk.shared.get(node.cteId(), (_Placed(), []))
-    mine = [column.exprId().id() for column in each(node.output())]
-    same = zip(mine, numbers, strict=False)
+def _used_again(node: PlanNode, walk: _Walk) -> _Placed:
+    placed, numbers = walk.shared.get(node.cte, (_Placed(), []))
+    same = zip((column.number for column in node.output), numbers, strict=False)
     return _Placed(
         frozenset(number for number, origin in same if origin in placed.attributes), placed.awaited
     )
 
 
-def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
+def _named(columns: Sequence[PlanExpression], below: _Placed, fresh: bool = False) -> _Placed:
     """The columns among what an operator gives that hold what places a row. fresh: the
     operator has made its columns itself."""
-    found, awaited = set(), set(below.awaited)
-    for column in each(columns):
-        number = column.exprId().id()
-        source = column.child() if column.getClass().getSimpleName() == "Alias" else column
+    found, awaited = set[int](), set(below.awaited)
+    for column in columns:
+        source = within_alias(column)
         if number_of(source) in below.attributes:
-            found.add(number)
-        elif column.name().lower() in below.awaited and (
-            fresh or (source is not column and not source.foldable())
+            found.add(column.number)
+        elif column.name.lower() in below.awaited and (
+            fresh or (source is not column and not source.foldable)
         ):
-            found.add(number)
-            awaited.discard(column.name().lower())
+            found.add(column.number)
+            awaited.discard(column.name.lower())
     return _Placed(frozenset(found), frozenset(awaited))
 
 
-def _check(keys: Any, what: str, below: _Placed, walk: _Walk) -> None:
+def _check(keys: Sequence[PlanExpression], what: str, below: _Placed, walk: _Walk) -> None:
     """Note the operator unless one of its keys places rows."""
-    listed = list(each(keys))
-    if not any(number_of(key) in below.attributes for key in listed):
-        walk.scattered.append(Misplaced(keys_text(what, listed), by_text(listed)))
+    if not any(number_of(key) in below.attributes for key in keys):
+        walk.scattered.append(Misplaced(keys_text(what, keys), by_text(keys)))
 
 
-def _joined(node: Any, below: list[_Placed], walk: _Walk) -> _Placed:
+def _joined(node: PlanNode, below: list[_Placed], walk: _Walk) -> _Placed:
     left, right = below
-    kind = node.joinType().toString()
-    if all(child.isStreaming() for child in each(node.children())):
+    kind = node.join
+    if all(child.is_streaming for child in node.children):
         pairs = list(equated(node))
         one_node = any(
             (number_of(a) in left.attributes and number_of(b) in right.attributes)
@@ -154,15 +152,15 @@ def _joined(node: Any, below: list[_Placed], walk: _Walk) -> _Placed:
     return _Placed(kept)
 
 
-def _union(node: Any, below: list[_Placed]) -> _Placed:
+def _union(node: PlanNode, below: list[_Placed]) -> _Placed:
     """A column places a row if it does so in each of the frames."""
-    outputs = [list(each(child.output())) for child in each(node.children())]
-    found = set()
-    for index, column in enumerate(each(node.output())):
+    found = {
+        column.number
+        for index, column in enumerate(node.output)
         if all(
-            output[index].exprId().id() in placed.attributes
-            for output, placed in zip(outputs, below, strict=True)
-        ):
-            found.add(column.exprId().id())
+            child.output[index].number in placed.attributes
+            for child, placed in zip(node.children, below, strict=True)
+        )
+    }
     awaited = below[0].awaited if all(placed.awaited == below[0].awaited for placed in below) else frozenset()
     return _Placed(frozenset(found), awaited)

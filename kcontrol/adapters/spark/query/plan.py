@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import PlanExpression, PlanNode, plan_of
 from kcontrol.adapters.spark.query.other_values import other_values
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in, text_of, with_subqueries
 from kcontrol.adapters.spark.source.data_source import SOURCE_NAME
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE
 from kcontrol.errors import ConfigurationError, NotDeterministicError
@@ -122,20 +121,20 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
             f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from "
             "the frames that kcontrol gives"
         )
-    plan = analyzed(frame)
+    plan = plan_of(frame)
     if not allow_nondeterministic:
         _refuse_other_values(frame, query)
     nodes = list(nodes_in(plan))
-    if any(inside and node.isStreaming() for node, inside in with_subqueries(plan)):
+    if any(inside and node.is_streaming for node, inside in with_subqueries(plan)):
         raise ConfigurationError(
             f"query {query!r} reads a stream within a subquery, which Spark can't run: join it instead"
         )
-    names = [node.nodeName() for node in nodes]
-    streaming = [node for node in nodes if node.isStreaming()]
+    names = [node.name for node in nodes]
+    streaming = [node for node in nodes if node.is_streaming]
     for node in nodes:
         _refuse_other_streams(node, query)
     reads, exchanges = list(inputs_read(plan)), list(exchanges_read(plan))
-    gathers = any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming)
+    gathers = any(_is_stateful(node) or node.name in _GROUPING for node in streaming)
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
         exchanges=tuple(exchanges),
@@ -149,32 +148,32 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
     )
 
 
-def _is_stateful(node: Any) -> bool:
-    if node.nodeName() == "Join":
-        return all(child.isStreaming() for child in each(node.children()))
-    return node.nodeName() in _STATEFUL
+def _is_stateful(node: PlanNode) -> bool:
+    if node.name == "Join":
+        return all(child.is_streaming for child in node.children)
+    return node.name in _STATEFUL
 
 
-def inputs_read(plan: Any) -> Iterator[str]:
+def inputs_read(plan: PlanNode) -> Iterator[str]:
     """The inputs of a plan, each as often as it is read."""
     return _read(plan, SOURCE_NAME, "input")
 
 
-def exchanges_read(plan: Any) -> Iterator[str]:
+def exchanges_read(plan: PlanNode) -> Iterator[str]:
     """The exchanges of a plan, each as often as it is read."""
     return _read(plan, EXCHANGE_SOURCE, "exchange")
 
 
-def _read(plan: Any, source: str, option: str) -> Iterator[str]:
+def _read(plan: PlanNode, source: str, option: str) -> Iterator[str]:
     for node in nodes_in(plan):
-        if node.nodeName() == STREAM and node.sourceName() == source:
-            yield node.extraOptions().get(option)
+        if node.name == STREAM and node.source == source:
+            yield node.options[option]
 
 
-def _refuse_other_streams(node: Any, query: str) -> None:
-    if node.nodeName() == STREAM and node.sourceName() not in (SOURCE_NAME, EXCHANGE_SOURCE):
+def _refuse_other_streams(node: PlanNode, query: str) -> None:
+    if node.name == STREAM and node.source not in (SOURCE_NAME, EXCHANGE_SOURCE):
         raise ConfigurationError(
-            f"query {query!r} reads a stream of its own ({node.sourceName()}); every stream must be an "
+            f"query {query!r} reads a stream of its own ({node.source}); every stream must be an "
             "input of the pipeline, or its records would be in no step"
         )
 
@@ -188,10 +187,10 @@ def _refuse_other_values(frame: DataFrame, query: str) -> None:
         )
 
 
-def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
-    seen = {node.nodeName() for node in nodes if node.nodeName() in _FIRST_COME}
+def _warnings(nodes: list[PlanNode], query: str) -> Iterator[str]:
+    seen = {node.name for node in nodes if node.name in _FIRST_COME}
     for node in nodes:
-        for expression in each(node.expressions()):
+        for expression in node.expressions:
             functions = _functions(expression)
             seen |= {
                 name
@@ -205,11 +204,6 @@ def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
         )
 
 
-def _functions(expression: Any) -> Iterator[tuple[str, bool]]:
-    children = list(each(expression.children()))
-    is_float = any(
-        child.resolved() and child.dataType().simpleString() in ("double", "float") for child in children
-    )
-    yield expression.prettyName(), is_float
-    for child in children:
-        yield from _functions(child)
+def _functions(expression: PlanExpression) -> Iterator[tuple[str, bool]]:
+    for one in expression.within():
+        yield one.function, any(child.type in ("double", "float") for child in one.children)

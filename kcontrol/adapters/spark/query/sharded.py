@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import plan_of
 from kcontrol.adapters.spark.query.exchanged_types import shard_of
 from kcontrol.adapters.spark.query.meeting import held_at_end
 from kcontrol.definition.parts import KafkaOutput
@@ -41,7 +41,7 @@ def shard_columns(
         )
     if output.key is None and "key" not in frame.columns:
         raise ConfigurationError(f"{where}, and its rows have no keys: set key=, or leave partitioner out")
-    held = held_at_end(analyzed(frame), by)
+    held = held_at_end(plan_of(frame), by)
     if held is None:
         named = " or ".join(", ".join(columns) for columns in by.values())
         raise ConfigurationError(

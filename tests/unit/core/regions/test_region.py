@@ -160,13 +160,15 @@ def test_an_operator_drives_the_drains() -> None:
         (RegionSettings("r", ()), "0 members"),
         (RegionSettings("r", ("a", "a")), "more than once"),
         (RegionSettings("r", ("a",), triggers=("b",)), "no member"),
-        (RegionSettings("r", ("a",), Trigger.OPERATOR_DRIVEN), "never be drained"),
+        (RegionSettings("r", ("a",), triggers=("a",)), "make it operator_driven"),
+        (RegionSettings("r", ("a",), keep_cuts=0), "keep_cuts is 0"),
         (RegionSettings("r", ("a",), reset_timeout_ms=0), "reset_timeout_ms is 0"),
     ],
 )
 def test_settings_that_can_not_be_used(settings: RegionSettings, word: str) -> None:
     assert word in refused_settings(settings)
     assert refused_settings(SETTINGS) == ""
+    assert refused_settings(RegionSettings("r", ("a",), Trigger.OPERATOR_DRIVEN)) == "", "persons ask"
 
 
 # --- held, and rolled back ----------------------------------------------------------------------------------

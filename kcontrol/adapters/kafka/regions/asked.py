@@ -1,0 +1,80 @@
+"""The topic of regions: definitions and requests, written by people and read by controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.core.regions.records import (
+    RegionAsked,
+    RegionDefinition,
+    RegionRequest,
+    RegionRequestKind,
+    definition_key,
+)
+from kcontrol.errors import DamagedRecordError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.regions import region_pair, region_record
+
+_log = logging.getLogger(__name__)
+
+
+class KafkaAskedRegions:
+    """What is wanted of regions, as far as it was read. What can't be read is left out, and said once: people put it
+    there, and no bytes are to stop a controller."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        topic = settings.names().regions_topic()
+        self._settings, self._topic = settings, topic
+        self._rpc = KafkaRpc(settings)
+        self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
+        self._appender = Appender(settings, topic, 0)
+        self.definitions: dict[str, RegionDefinition] = {}
+        self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
+
+    def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
+        """The newest of each kind."""
+        return {kind: request for (name, kind), request in self._requests.items() if name == region}
+
+    async def exists(self) -> bool:
+        """Whether there ever was a region under this prefix. Raises ClusterError."""
+        return await asyncio.to_thread(lambda: TopicAdmin(self._settings).find(self._topic) is not None)
+
+    async def look(self) -> None:
+        """Read on to the end. Raises RetriableError, TopicError: there is no such topic, AccessError."""
+        for record in await self._reader.read_to_end():
+            key = (record.key or b"").decode(errors="replace")
+            if record.value is None:
+                self._forget(key)
+                continue
+            try:
+                found = region_record(record.value, f"topic {self._topic!r}, offset {record.offset}")
+            except DamagedRecordError as error:
+                _log.warning("Left out: %s", error)
+                continue
+            if isinstance(found, RegionDefinition):
+                self.definitions[found.region] = found
+            elif isinstance(found, RegionRequest):
+                self._requests[found.region, found.kind] = found
+
+    def _forget(self, key: str) -> None:
+        name = key.partition("/")[0]
+        if key == definition_key(name):
+            self.definitions.pop(name, None)
+
+    async def ask(self, record: RegionAsked) -> None:
+        """Raises RetriableError: it may or may not have been written. TopicError, AccessError."""
+        await self._appender.append([region_pair(record)])
+
+    async def forget(self, region: str) -> None:
+        """There is no such region any more. Raises as `ask`."""
+        await self._appender.append([(definition_key(region).encode(), None)])
+
+    async def close(self) -> None:
+        await self._appender.close()
+        await self._rpc.close()

@@ -1,0 +1,70 @@
+"""Metrics of regions, worked out from their logs when Prometheus asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kcontrol.adapters.metrics import catalogue
+from kcontrol.adapters.metrics.making import gauge_family
+from kcontrol.core.regions.model import RegionState
+from kcontrol.errors import KcontrolError
+from kcontrol.views.regions_facts import RegionSight, RegionsSeen, state_number
+
+_GAUGES = (
+    *(catalogue.REGION_STATE, catalogue.REGION_STATE_NUMBER, catalogue.REGION_LAST_COMPLETED),
+    *(catalogue.REGION_DRAIN_AVERAGE, catalogue.REGION_RESET_AVERAGE),
+    *(catalogue.REGION_LAST_CONSISTENT, catalogue.REGION_LAST_RESET),
+    *(catalogue.REGION_DRAIN_ID, catalogue.REGION_RESET_ID, catalogue.REGION_ATTEMPTS),
+)
+
+
+class RegionMetrics(Collector):
+    """seen: regions as the process knows them; without one there is nothing to tell."""
+
+    def __init__(self, registry: CollectorRegistry, seen: Callable[[], RegionsSeen]) -> None:
+        self._seen = seen
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Names only; nothing is looked up."""
+        return [gauge_family(metric) for metric in _GAUGES]
+
+    def collect(self) -> Iterator[Metric]:
+        """As of the newest change that is known. What a region never did is not told."""
+        gauges = {metric.name: gauge_family(metric) for metric in _GAUGES}
+        with suppress(KcontrolError):
+            for name, sight in self._seen().items():
+                _add(gauges, name, sight)
+        yield from gauges.values()
+
+
+def _add(gauges: Mapping[str, GaugeMetricFamily], region: str, sight: RegionSight) -> None:
+    newest, history = sight.view.newest, sight.history
+    if newest is None:
+        return
+
+    def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
+        gauges[metric.name].add_metric((region, *labels), number)
+
+    for state in RegionState:
+        put(catalogue.REGION_STATE, state is newest.state, state.value)
+    put(catalogue.REGION_STATE_NUMBER, state_number(newest.state))
+    put(catalogue.REGION_LAST_COMPLETED, newest.last_completed_seq_id)
+    put(catalogue.REGION_ATTEMPTS, newest.reset_attempt)
+    put(catalogue.REGION_DRAIN_ID, history.last_drain_seq_id)
+    put(catalogue.REGION_RESET_ID, history.last_reset_seq_id)
+    if history.drain_ms:
+        put(catalogue.REGION_DRAIN_AVERAGE, _average_s(history.drain_ms))
+        put(catalogue.REGION_LAST_CONSISTENT, history.last_consistent_ms / 1000)
+    if history.reset_ms:
+        put(catalogue.REGION_RESET_AVERAGE, _average_s(history.reset_ms))
+        put(catalogue.REGION_LAST_RESET, history.last_reset_ms / 1000)
+
+
+def _average_s(lengths_ms: Sequence[int]) -> float:
+    return sum(lengths_ms) / len(lengths_ms) / 1000

@@ -1,0 +1,159 @@
+"""What people want of regions, written down, and what became of it, read in the regions' logs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
+from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
+from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
+from kcontrol.apps.cuts import specs_of
+from kcontrol.core.regions.graph import graph_of, refused_graph
+from kcontrol.core.regions.log_view import RegionLogView, read_on
+from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.records import (
+    RegionAnswer,
+    RegionDefinition,
+    RegionOutcome,
+    RegionRequest,
+    RegionRequestKind,
+)
+from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
+from kcontrol.requests.record import NotNowError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.names import check_region_name
+
+_LOOK_EVERY_S = 0.1
+
+
+class RegionReader:
+    """One region, as its records in Kafka show it."""
+
+    def __init__(self, region: str, asked: KafkaAskedRegions, log: KafkaRegionLog) -> None:
+        self.region, self.asked, self._log = region, asked, log
+        self.view = RegionLogView()
+
+    async def look(self) -> RegionLogView:
+        """Both topics, on to their ends. Raises NotFoundError: there is no such region. RetriableError, TopicError."""
+        await self.asked.look()
+        if self.region not in self.asked.definitions:
+            known = ", ".join(sorted(self.asked.definitions)) or "none"
+            raise NotFoundError(
+                f"there is no region {self.region!r}; there are {known}: see kcontrol region apply"
+            )
+        self.view = read_on(self.view, await self._log.read())
+        return self.view
+
+    @property
+    def definition(self) -> RegionDefinition:
+        return self.asked.definitions[self.region]
+
+    async def answer(self, request: RegionRequest, timeout_s: float) -> RegionAnswer:
+        """What became of a request. Raises RetriableError: nothing in time; NotNowError: somebody has asked for something else
+        since."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            view = await self.look()
+            found = view.answer(request.request_id)
+            if found is not None:
+                return found
+            newest = self.asked.requests(self.region).get(request.kind)
+            if newest is not None and newest.request_id != request.request_id:
+                raise NotNowError(
+                    f"region {self.region!r}: {newest.by} has asked for a {request.kind} since, which counts instead"
+                )
+            if time.monotonic() > deadline_s:
+                raise RetriableError(self._too_late(request, timeout_s))
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _too_late(self, request: RegionRequest, timeout_s: float) -> str:
+        beat, newest = self.view.beat, self.view.newest
+        if newest is None or beat is None or beat.ended:
+            return (
+                f"region {self.region!r}: nobody is in charge of it, so nobody has answered within {timeout_s:g} s. Start "
+                f"kcontrol region-controller: the {request.kind} stays asked for"
+            )
+        waits = f": it waits for {'; '.join(beat.waits_for)}" if beat.waits_for else ""
+        return (
+            f"region {self.region!r} is {newest.state}, and has not answered within {timeout_s:g} s{waits}. The "
+            f"{request.kind} stays asked for: see kcontrol region status {self.region}"
+        )
+
+
+@asynccontextmanager
+async def region_reader(cluster: ClusterSettings, region: str) -> AsyncIterator[RegionReader]:
+    """Unread. Raises ConfigurationError for a name that no region can have."""
+    check_region_name(region)
+    asked, log = KafkaAskedRegions(cluster), KafkaRegionLog(cluster, region)
+    try:
+        yield RegionReader(region, asked, log)
+    finally:
+        await asyncio.gather(asked.close(), log.close())
+
+
+async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: str) -> bool:
+    """Define a region, or define it anew; False: it was so already.
+
+    Raises NotFoundError: there is no such pipeline. ConfigurationError: they can't be at one moment, or one is of another
+    region. TopicError, AccessError, RetriableError.
+    """
+    refused = refused_graph(graph_of((await specs_of(cluster, settings.members)).values()))
+    if refused:
+        raise ConfigurationError(f"region {settings.region!r}: {refused}")
+    await asyncio.to_thread(ensure_regions_topic, cluster)
+    await asyncio.to_thread(ensure_region_log, cluster, settings.region)
+    asked = KafkaAskedRegions(cluster)
+    try:
+        await asked.look()
+        before = asked.definitions.get(settings.region)
+        if before is not None and before.settings == settings:
+            return False
+        for other in asked.definitions.values():
+            shared = sorted(set(other.settings.members) & set(settings.members))
+            if other.region != settings.region and shared:
+                raise ConfigurationError(
+                    f"region {settings.region!r}: pipeline {shared[0]!r} is of region {other.region!r}, and would be held by "
+                    "both. A pipeline is in one region at most"
+                )
+        at_ms = SystemClock().now_ms()
+        await asked.ask(RegionDefinition(settings.region, settings, by, at_ms, uuid4().hex))
+    finally:
+        await asked.close()
+    return True
+
+
+async def delete_region(cluster: ClusterSettings, region: str) -> None:
+    """Its pipelines go on by themselves; its log stays, and its numbers go on if it is defined again. Raises NotFoundError."""
+    async with region_reader(cluster, region) as reader:
+        await reader.look()
+        await reader.asked.forget(region)
+
+
+async def ask_region(
+    cluster: ClusterSettings, request: RegionRequest, timeout_s: float
+) -> tuple[RegionAnswer, RegionLogView]:
+    """Ask, and wait for what becomes of it: a drain is answered once its cut is in the log.
+
+    Raises NotNowError: it was refused. HaltedError: no attempt is left. RetriableError: nothing in time. NotFoundError.
+    """
+    async with region_reader(cluster, request.region) as reader:
+        await reader.look()
+        await reader.asked.ask(request)
+        answer = await reader.answer(request, timeout_s)
+        if answer.outcome is RegionOutcome.REFUSED:
+            raise NotNowError(f"region {request.region!r}: {answer.why}")
+        if answer.outcome is RegionOutcome.FAILED:
+            raise HaltedError(f"region {request.region!r}: {answer.why}")
+        return answer, reader.view
+
+
+def request_of(
+    region: str, kind: RegionRequestKind, by: str, *, hold: bool = False, force: bool = False
+) -> RegionRequest:
+    """One that nobody has made before."""
+    return RegionRequest(region, kind, by, SystemClock().now_ms(), uuid4().hex, hold, force)

@@ -1,0 +1,210 @@
+"""What a controller of a region does next: a function of the region as its log says and of what was seen.
+
+A request is asked for until it is answered: a drain that a failure or another controller has interrupted is begun again, under
+another number, for as long as attempts are left. So whoever has asked need not ask twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kcontrol.core.regions.decide import decide_region
+from kcontrol.core.regions.events import (
+    PERSON,
+    AlarmWentOff,
+    CheckpointDone,
+    DrainAsked,
+    HealthSeen,
+    MemberJoined,
+    RegionEvent,
+    ResetAsked,
+    ResetDone,
+    ResumeAsked,
+    TookOver,
+)
+from kcontrol.core.regions.model import Region, RegionSettings, RegionState
+from kcontrol.core.regions.records import (
+    RegionAnswer,
+    RegionDefinition,
+    RegionEventKind,
+    RegionHappening,
+    RegionOutcome,
+    RegionRequest,
+    RegionRequestKind,
+)
+from kcontrol.core.regions.value import RegionValue, happening_of
+
+_UNDER_WAY = (RegionState.DRAINING, RegionState.PENDING)
+_NO_ATTEMPT = "no attempt is left: see why in kcontrol region status, then kcontrol region reset --force"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSeen:
+    """What was seen of a region's members and of people's wishes.
+
+    lives: by member, its newest life. healthy: as `HealthSeen` has it. alarm: the number of the timer that has gone off, or
+    -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
+    members that nobody holds.
+    """
+
+    lives: Mapping[str, int] = field(default_factory=dict)
+    healthy: bool | None = None
+    alarm: int = -1
+    came_to: int = 0
+    in_line: frozenset[str] = frozenset()
+    requests: Mapping[RegionRequestKind, RegionRequest] = field(default_factory=dict)
+    why: str = ""
+    """Not healthy: what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedStep:
+    """One change: what happened, and the value after it."""
+
+    happened: RegionHappening
+    value: RegionValue
+
+
+def began(definition: RegionDefinition) -> LedStep:
+    """The first change of a region."""
+    value = RegionValue(Region.started(definition.settings), definition.request_id)
+    return LedStep(RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}"), value)
+
+
+def taken_over(value: RegionValue, controller: str) -> LedStep:
+    """The first change of another controller."""
+    return _after(value, TookOver(), f"by {controller}")
+
+
+def next_change(value: RegionValue, definition: RegionDefinition, seen: RegionSeen) -> LedStep | None:
+    """The next change, if there is one; to be asked for again after each. Ends: each takes something away of what was seen."""
+    if definition.request_id != value.definition_id:
+        return _defined(value, definition)
+    answer = _answered(value, seen)
+    if answer is not None:
+        return answer
+    event = _next_event(value, seen)
+    if event is None:
+        return None
+    return _after(value, event, seen.why if event == HealthSeen(False) else "")
+
+
+def _next_event(value: RegionValue, seen: RegionSeen) -> RegionEvent | None:
+    region = value.region
+    for member in region.settings.members:
+        life = seen.lives.get(member, -1)
+        if life > region.lives.get(member, -1):
+            return MemberJoined(member, life)
+    if seen.healthy is not None and seen.healthy != region.is_healthy:
+        return HealthSeen(seen.healthy)
+    if region.alarm is not None and seen.alarm == region.timer:
+        return AlarmWentOff(region.timer)
+    if region.state is RegionState.DRAINING and seen.came_to == region.current_seq_id:
+        member = next(name for name in region.settings.members if name not in region.completions)
+        return CheckpointDone(member, region.lives[member], region.current_seq_id)
+    if region.state is RegionState.RESETTING:
+        for member in region.settings.members:
+            if member in seen.in_line and member in region.lives and member not in region.completions:
+                return _reset_done(region, member)
+    return None
+
+
+def _reset_done(region: Region, member: str) -> ResetDone:
+    attempt = region.reset_attempt - 1
+    return ResetDone(member, region.lives[member], region.last_completed_seq_id, attempt)
+
+
+# --- what people ask for ------------------------------------------------------------------------------------
+
+
+def _answered(value: RegionValue, seen: RegionSeen) -> LedStep | None:
+    """What becomes of a request, if something does now."""
+    for kind in (RegionRequestKind.RESUME, RegionRequestKind.RESET, RegionRequestKind.DRAIN):
+        request = seen.requests.get(kind)
+        if request is None or _is_answered(value, request):
+            continue
+        led = _ask_drain(value, request) if kind is RegionRequestKind.DRAIN else _ask(value, request)
+        if led is not None:
+            return led
+    return None
+
+
+def _is_answered(value: RegionValue, request: RegionRequest) -> bool:
+    answer = value.answers.get(request.kind)
+    return answer is not None and answer.request_id == request.request_id
+
+
+def _ask(value: RegionValue, request: RegionRequest) -> LedStep:
+    event = ResumeAsked() if request.kind is RegionRequestKind.RESUME else ResetAsked(request.force)
+    decision = decide_region(value.region, event)
+    if decision.ignored is not None:
+        return _refused(value, request, decision.ignored)
+    after = _after(value, event, f"by {request.by}")
+    return replace(after, value=_with_answer(after.value, request, RegionOutcome.DONE))
+
+
+def _ask_drain(value: RegionValue, request: RegionRequest) -> LedStep | None:
+    """None: it is under way, or not yet to be asked for."""
+    region = value.region
+    if value.drain_for == request.request_id:
+        return None
+    if region.state is RegionState.SPENT:
+        return _refused(value, request, _NO_ATTEMPT, RegionOutcome.FAILED)
+    if region.is_held:
+        return _refused(
+            value, request, "its pipelines are held at a cut: kcontrol region resume lets them go on"
+        )
+    if region.state is not RegionState.PROCESSING:
+        return None
+    led = _after(value, DrainAsked(PERSON, region.current_seq_id, request.hold), f"by {request.by}")
+    return replace(led, value=replace(led.value, drain_for=request.request_id))
+
+
+def _refused(
+    value: RegionValue, request: RegionRequest, why: str, outcome: RegionOutcome = RegionOutcome.REFUSED
+) -> LedStep:
+    happened = RegionHappening(RegionEventKind.ANSWERED, why=f"{request.kind}: {why}")
+    return LedStep(happened, _with_answer(value, request, outcome, why=why))
+
+
+def _with_answer(
+    value: RegionValue, request: RegionRequest, outcome: RegionOutcome, seq_id: int = 0, why: str = ""
+) -> RegionValue:
+    answer = RegionAnswer(request.kind, request.request_id, outcome, seq_id, why)
+    return replace(value, answers={**value.answers, request.kind: answer})
+
+
+# --- what follows from a change -----------------------------------------------------------------------------
+
+
+def _defined(value: RegionValue, definition: RegionDefinition) -> LedStep:
+    """Whoever it names now is brought into line before the next drain."""
+    settings: RegionSettings = definition.settings
+    lives = {name: life for name, life in value.region.lives.items() if name in settings.members}
+    region = replace(
+        value.region, settings=settings, lives=lives, max_reset_attempts=settings.max_reset_attempts
+    )
+    decision = decide_region(region, TookOver())
+    happened = RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}")
+    after = replace(value, region=decision.region, definition_id=definition.request_id, drain_for="")
+    return LedStep(happened, after)
+
+
+def _after(value: RegionValue, event: RegionEvent, why: str) -> LedStep:
+    """Raises AssertionError where the state machine takes no note of it: that is a bug here."""
+    decision = decide_region(value.region, event)
+    assert decision.ignored is None, (event, decision.ignored)
+    return LedStep(happening_of(event, why), followed(value, decision.region))
+
+
+def followed(value: RegionValue, region: Region) -> RegionValue:
+    """The value once its region is this one: a drain that was asked for is answered when it is completed, and asked for
+    again when it was interrupted."""
+    if region.last_completed_seq_id > value.region.last_completed_seq_id and value.drain_for:
+        answer = RegionAnswer(
+            RegionRequestKind.DRAIN, value.drain_for, RegionOutcome.DONE, region.last_completed_seq_id
+        )
+        answers = {**value.answers, RegionRequestKind.DRAIN: answer}
+        return replace(value, region=region, drain_for="", answers=answers)
+    return replace(value, region=region, drain_for=value.drain_for if region.state in _UNDER_WAY else "")

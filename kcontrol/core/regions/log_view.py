@@ -1,0 +1,95 @@
+"""A fold of a region's log: the newest change, the cuts that are kept, and who is in charge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kcontrol.core.regions.records import (
+    RegionAnswer,
+    RegionBeat,
+    RegionChange,
+    RegionCut,
+    RegionRecord,
+    change_key,
+    cut_key,
+)
+from kcontrol.core.regions.value import RegionValue, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTombstone:
+    """A key of a region's log that was taken away."""
+
+    key: str
+
+
+RegionLogged = RegionRecord | RegionTombstone
+
+
+@dataclass(frozen=True, slots=True)
+class RegionLogView:
+    """changes, cuts: by number, those that are kept. owner: who wrote the newest change or beat. has_ended: and has said that
+    it stops."""
+
+    changes: Mapping[int, RegionChange] = field(default_factory=dict)
+    cuts: Mapping[int, RegionCut] = field(default_factory=dict)
+    beat: RegionBeat | None = None
+    owner: str = ""
+    has_ended: bool = False
+
+    @property
+    def newest(self) -> RegionChange | None:
+        return self.changes[max(self.changes)] if self.changes else None
+
+    @property
+    def value(self) -> RegionValue | None:
+        """After the newest change."""
+        return None if self.newest is None else value_of(self.newest)
+
+    @property
+    def cut(self) -> RegionCut | None:
+        """The newest."""
+        return self.cuts[max(self.cuts)] if self.cuts else None
+
+    def answer(self, request_id: str) -> RegionAnswer | None:
+        """To a request, as far back as changes are kept."""
+        for number in sorted(self.changes, reverse=True):
+            for answer in self.changes[number].answers:
+                if answer.request_id == request_id:
+                    return answer
+        return None
+
+    def forgotten(self, keep_changes: int, keep_cuts: int) -> tuple[str, ...]:
+        """Keys of what is older than so many of the newest."""
+        old_changes = sorted(self.changes)[:-keep_changes]
+        old_cuts = sorted(self.cuts)[:-keep_cuts]
+        return (*map(change_key, old_changes), *map(cut_key, old_cuts))
+
+
+def read_on(view: RegionLogView, records: Iterable[RegionLogged]) -> RegionLogView:
+    """The view after more records, in the order of the log."""
+    changes, cuts = dict(view.changes), dict(view.cuts)
+    for record in records:
+        match record:
+            case RegionChange():
+                changes[record.number] = record
+                view = replace(view, owner=record.controller, has_ended=False)
+            case RegionCut():
+                cuts[record.number] = record
+            case RegionBeat():
+                view = replace(view, beat=record, owner=record.controller, has_ended=record.ended)
+            case RegionTombstone():
+                for table in (changes, cuts):
+                    _forget(table, record.key)
+    return replace(view, changes=changes, cuts=cuts)
+
+
+def _forget(table: dict[int, RegionChange] | dict[int, RegionCut], key: str) -> None:
+    kind, _, number = key.partition("/")
+    if number.isdecimal():
+        found = table.get(int(number))
+        if (isinstance(found, RegionChange) and kind == "change") or (
+            isinstance(found, RegionCut) and kind == "cut"
+        ):
+            del table[int(number)]

@@ -1,0 +1,231 @@
+"""What is kept of a region in Kafka: what people want of it in the topic of regions, what became of it in a log of its own.
+
+The log is written by one controller at a time, each record in a transaction that a newer controller's fences. A change holds
+the event and the whole region after it, so whoever reads on needs the newest change and nothing before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcontrol.core.regions.model import Alarm, MemberPart, RegionSettings, RegionState
+
+
+class RegionRequestKind(StrEnum):
+    """What people ask a region for."""
+
+    DRAIN = "drain"
+    RESET = "reset"
+    RESUME = "resume"
+
+
+class RegionOutcome(StrEnum):
+    """What became of a request."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """It could not be, as the region was then."""
+    FAILED = "failed"
+    """It was tried as often as a region may, in vain."""
+
+
+class RegionEventKind(StrEnum):
+    """What happened to a region: the events of its state machine, and its definition."""
+
+    DEFINED = "defined"
+    TOOK_OVER = "took_over"
+    MEMBER_JOINED = "member_joined"
+    HEALTH_SEEN = "health_seen"
+    ALARM_WENT_OFF = "alarm_went_off"
+    DRAIN_ASKED = "drain_asked"
+    RESET_ASKED = "reset_asked"
+    RESUME_ASKED = "resume_asked"
+    BLOCKING_CHECKPOINT_DONE = "blocking_checkpoint_done"
+    CHECKPOINT_DONE = "checkpoint_done"
+    RESET_DONE = "reset_done"
+    ROLLED_BACK = "rolled_back"
+    ANSWERED = "answered"
+    """A request was refused, and nothing else changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDefinition:
+    """`REGION/definition` in the topic of regions: the newest counts. request_id: each time that it is written another one."""
+
+    region: str
+    settings: RegionSettings
+    by: str
+    at_ms: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRequest:
+    """`REGION/request/KIND` in the topic of regions: the newest of its kind counts, until it is answered in the region's log.
+
+    hold: of a drain: all stay at its cut until they are resumed. force: of a reset: with more attempts than are left.
+    """
+
+    region: str
+    kind: RegionRequestKind
+    by: str
+    at_ms: int
+    request_id: str
+    hold: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegionHappening:
+    """An event, flat. What an event of its kind does not have is as it is by default; healthy: -1 for not known, 0, 1."""
+
+    kind: RegionEventKind
+    member: str = ""
+    life: int = 0
+    seq_id: int = 0
+    reset_attempt: int = 0
+    healthy: int = -1
+    hold: bool = False
+    force: bool = False
+    timer: int = 0
+    why: str = ""
+    """For people: what was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionMember:
+    """One member, as the region knows it. life: -1 before its first. part: how far it is with what it was told last."""
+
+    name: str
+    life: int
+    part: MemberPart | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionAnswer:
+    """To the newest request of a kind that was answered. seq_id: of a drain that is done, the number of its cut."""
+
+    kind: RegionRequestKind
+    request_id: str
+    outcome: RegionOutcome
+    seq_id: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionChange:
+    """`change/NUMBER` in a region's log: what happened, and the region after it, whole.
+
+    number: from 1 on, without a gap. controller: of whoever wrote it, another one each time that one takes over. drain_for:
+    the request that asked for the drain under way. The other fields are those of `Region`.
+    """
+
+    region: str
+    number: int
+    at_ms: int
+    controller: str
+    happened: RegionHappening
+    definition_id: str
+    settings: RegionSettings
+    state: RegionState
+    members: tuple[RegionMember, ...]
+    is_healthy: bool
+    is_clean_start: bool
+    is_healthy_first_time: bool
+    must_reset: bool
+    reset_attempt: int
+    max_reset_attempts: int
+    current_seq_id: int
+    last_completed_seq_id: int
+    pending_seq_id: int
+    to_retire_seq_id: int
+    timer: int
+    alarm: Alarm | None
+    holds_next: bool
+    is_held: bool
+    drain_for: str
+    answers: tuple[RegionAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutOffset:
+    """An offset of a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutPipeline:
+    """A pipeline's step in a cut. positions: of each partition that it reads, the next offset. ends: of each that it writes,
+    the offset after its last record."""
+
+    pipeline: str
+    step: int
+    positions: tuple[CutOffset, ...]
+    ends: tuple[CutOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCut:
+    """`cut/NUMBER` in a region's log, in the transaction of the change by which the drain of this number was completed.
+
+    pipelines: in the order in which rows go through them.
+    """
+
+    region: str
+    number: int
+    made_ms: int
+    pipelines: tuple[CutPipeline, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionBeat:
+    """`beat` in a region's log: its controller is at work. That it could be written proves that no newer one is.
+
+    number: of the newest change. waits_for: for people, what it waits for. ended: it has stopped, and another may go on at
+    once.
+    """
+
+    region: str
+    controller: str
+    number: int
+    at_ms: int
+    waits_for: tuple[str, ...]
+    ended: bool = False
+
+
+RegionAsked = RegionDefinition | RegionRequest
+"""What lies in the topic of regions."""
+
+RegionRecord = RegionChange | RegionCut | RegionBeat
+"""What lies in a region's log."""
+
+
+def change_key(number: int) -> str:
+    return f"change/{number}"
+
+
+def cut_key(number: int) -> str:
+    return f"cut/{number}"
+
+
+def region_key(record: RegionAsked | RegionRecord) -> str:
+    """Under which a record lies in its topic."""
+    match record:
+        case RegionDefinition():
+            return definition_key(record.region)
+        case RegionRequest():
+            return f"{record.region}/request/{record.kind}"
+        case RegionChange():
+            return change_key(record.number)
+        case RegionCut():
+            return cut_key(record.number)
+        case RegionBeat():
+            return "beat"
+
+
+def definition_key(region: str) -> str:
+    return f"{region}/definition"

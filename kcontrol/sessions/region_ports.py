@@ -1,0 +1,93 @@
+"""What a controller of a region needs, each as small as that need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kcontrol.core.regions.log_view import RegionLogged
+from kcontrol.core.regions.records import (
+    CutPipeline,
+    RegionDefinition,
+    RegionRecord,
+    RegionRequest,
+    RegionRequestKind,
+)
+
+
+class RegionLog(Protocol):
+    """The log of one region."""
+
+    async def read(self) -> list[RegionLogged]:
+        """What was committed since the last read, as far as it is shown yet, without taking it. Raises RetriableError,
+        TopicError, AccessError, DamagedRecordError."""
+        ...
+
+    async def take(self) -> list[RegionLogged]:
+        """Fence whoever writes it, and read on to its end. Raises what `read` does, and FencedError."""
+        ...
+
+    async def write(self, records: Sequence[RegionRecord], forget: Sequence[str] = ()) -> None:
+        """All of them in one transaction, with tombstones, behind what was read. forget: keys.
+
+        Raises FencedError: somebody newer has taken the log. RetriableError: nothing was committed. CommitUnknownError: nobody
+        knows. After each of them it has to be read, or taken, again. TopicError, AccessError.
+        """
+        ...
+
+
+class AskedRegions(Protocol):
+    """What people want of regions."""
+
+    @property
+    def definitions(self) -> Mapping[str, RegionDefinition]:
+        """By region, as far as was read."""
+        ...
+
+    def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
+        """The newest of each kind."""
+        ...
+
+    async def look(self) -> None:
+        """Read on. Raises RetriableError, TopicError, AccessError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MembersSeen:
+    """lives: by member, its newest life. healthy: all are at work; None: not all have been heard yet. why: what is wrong."""
+
+    lives: Mapping[str, int] = field(default_factory=dict)
+    healthy: bool | None = None
+    why: tuple[str, ...] = ()
+
+
+class RegionMembers(Protocol):
+    """The pipelines of a region. All but `let_go` raise RetriableError."""
+
+    async def look(self, members: Sequence[str]) -> MembersSeen:
+        """How they are."""
+        ...
+
+    async def drain(self, number: int, *, stays: bool) -> tuple[CutPipeline, ...] | None:
+        """Take the drain of this number on, which is begun if it is not under way; once all have come to a cut that the logs
+        bear out, that. stays: nobody goes on before `release`."""
+        ...
+
+    async def hold(self, number: int) -> Mapping[str, int]:
+        """See that all stay where they are; those that do, and the steps at which they stand."""
+        ...
+
+    async def release(self, number: int) -> frozenset[str]:
+        """See that nobody is held by the region; those that nobody holds."""
+        ...
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """For people: what the drain, or the release, waits for."""
+        ...
+
+    def let_go(self) -> None:
+        """Forget what was done: somebody else is in charge, and nothing is said to pipelines any more."""
+        ...

@@ -1,0 +1,143 @@
+"""What people and programs are told of regions: the one account of them, for HTTP and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import Field
+
+from kcontrol.core.regions.history import RegionHistory, history_of
+from kcontrol.core.regions.log_view import RegionLogView
+from kcontrol.core.regions.model import RegionState, told
+from kcontrol.core.regions.records import RegionCut, RegionDefinition
+from kcontrol.views.base import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSight:
+    """One region, as far as its records were read."""
+
+    definition: RegionDefinition
+    view: RegionLogView = field(default_factory=RegionLogView)
+
+    @property
+    def history(self) -> RegionHistory:
+        return history_of(self.view.changes[number] for number in sorted(self.view.changes))
+
+
+RegionsSeen = Mapping[str, RegionSight]
+"""By name."""
+
+
+class RegionMemberFacts(Facts):
+    """A pipeline of a region."""
+
+    pipeline: str
+    part: str | None = Field(
+        description="How far it is with the drain or reset under way; null: not yet, or none is."
+    )
+    told: str | None = Field(description="What it is told now; null: nothing.")
+
+
+class RegionAnswerFacts(Facts):
+    """What became of the newest request of a kind that was answered."""
+
+    kind: str = Field(description="drain, reset or resume.")
+    request_id: str
+    outcome: str = Field(description="done, refused or failed.")
+    cut: int = Field(description="Of a drain that is done: the number of its cut. Else 0.")
+    why: str = Field(description="Why not; '' otherwise.")
+
+
+class RegionFacts(Facts):
+    """A region, as of its newest change."""
+
+    region: str
+    state: str | None = Field(description="Null while nobody has been in charge of it.")
+    held: bool = Field(description="All stay at the newest cut until they are resumed.")
+    healthy: bool = Field(description="All pipelines were at work when they were looked at last.")
+    pipelines: list[RegionMemberFacts]
+    last_completed: int = Field(description="Number of the newest cut; 0: there is none.")
+    next: int = Field(description="Number of the next drain, or of the one under way.")
+    reset_attempt: int
+    max_reset_attempts: int
+    controller: str = Field(description="Who is in charge, or was last.")
+    ended: bool = Field(description="It has said that it stops.")
+    heard_ms: int | None = Field(description="When it was heard last, by its clock.")
+    waits_for: list[str]
+    answers: list[RegionAnswerFacts]
+
+
+class CutStepFacts(Facts):
+    """A pipeline's step in a cut."""
+
+    pipeline: str
+    step: int
+
+
+class RegionCutFacts(Facts):
+    """A cut of a region: nothing is in flight between these steps."""
+
+    number: int
+    made_ms: int
+    steps: list[CutStepFacts]
+
+
+def region_facts(sight: RegionSight) -> RegionFacts:
+    settings, view = sight.definition.settings, sight.view
+    newest, value, beat = view.newest, view.value, view.beat
+    members = []
+    for name in settings.members:
+        word = part = None
+        if value is not None:
+            part = value.region.completions.get(name)
+            now = (
+                told(value.region, name, value.region.lives.get(name, -1))
+                if name in value.region.lives
+                else None
+            )
+            word = None if now is None else now.word.value
+        members.append(RegionMemberFacts(pipeline=name, part=part, told=word))
+    heard = [each.at_ms for each in (newest, beat) if each is not None]
+    return RegionFacts(
+        region=settings.region,
+        state=None if newest is None else newest.state.value,
+        held=newest is not None and newest.is_held,
+        healthy=newest is not None and newest.is_healthy,
+        pipelines=members,
+        last_completed=0 if newest is None else newest.last_completed_seq_id,
+        next=1 if newest is None else newest.current_seq_id,
+        reset_attempt=0 if newest is None else newest.reset_attempt,
+        max_reset_attempts=settings.max_reset_attempts if newest is None else newest.max_reset_attempts,
+        controller=view.owner,
+        ended=view.has_ended,
+        heard_ms=max(heard, default=None),
+        waits_for=[] if beat is None else list(beat.waits_for),
+        answers=[
+            RegionAnswerFacts(
+                kind=each.kind,
+                request_id=each.request_id,
+                outcome=each.outcome,
+                cut=each.seq_id,
+                why=each.why,
+            )
+            for each in (() if newest is None else newest.answers)
+        ],
+    )
+
+
+def cut_facts(cut: RegionCut) -> RegionCutFacts:
+    steps = [CutStepFacts(pipeline=one.pipeline, step=one.step) for one in cut.pipelines]
+    return RegionCutFacts(number=cut.number, made_ms=cut.made_ms, steps=steps)
+
+
+def newest_cuts(sight: RegionSight, limit: int) -> Sequence[RegionCutFacts]:
+    """The newest, the oldest of them first."""
+    cuts = sight.view.cuts
+    return [cut_facts(cuts[number]) for number in sorted(cuts)[-limit:]]
+
+
+def state_number(state: RegionState) -> int:
+    """As the metric of the original has it."""
+    return list(RegionState).index(state)

@@ -1,0 +1,146 @@
+"""The records of the control topic by Faust's consumer: each once and in order, through rebalances, with nothing committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aiokafka import ConsumerRecord
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from kcontrol.adapters.faust.app import Worker, make_app
+from kcontrol.adapters.faust.assignor import join_again
+from kcontrol.adapters.faust.direct import DirectTransport
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.settings.cluster import ClusterSettings
+from tests.conftest import TopicFactory
+
+TIMEOUT_S = 60.0
+PARTITIONS = 2
+
+
+class Member:
+    """A Faust application that takes the records of a topic, in the loop that runs."""
+
+    def __init__(self, settings: ClusterSettings, topic: str, home: Path) -> None:
+        self.group = f"group-{uuid4().hex[:8]}"
+        self.seen: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
+        self.changed = asyncio.Event()
+        self.assignments = 0
+        self.refuses = b""
+        loop = asyncio.get_running_loop()
+        self.app = make_app(self.group, settings, loop, 6.0, None, "member", home, settle_s=0.0)
+        self.app.transport = DirectTransport(self.app, self._take)
+        source = self.app.topic(topic, value_type=bytes, value_serializer="raw")
+        self.app.agent(source, name="nobody")(self._nothing)
+        on_assigned: Any = self._on_assigned
+        self.app.on_partitions_assigned.connect(on_assigned, weak=False)
+        self.worker = Worker(self.app, loop)
+
+    async def _nothing(self, _stream: Any) -> None:
+        await self.worker.wait_until_stopped()
+
+    def _take(self, partition: int, records: Sequence[ConsumerRecord]) -> None:
+        for each in records:
+            if each.value == self.refuses:
+                raise ValueError("this one is refused")
+            self.seen[partition].append(each.value)
+        self.changed.set()
+
+    async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
+        self.assignments += len(assigned) == PARTITIONS
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+def run(
+    settings: ClusterSettings, topic: str, home: Path, scenario: Callable[[Member, Appender], Awaitable[None]]
+) -> Member:
+    """Returns once the scenario has ended, or raises what the application crashed of."""
+
+    async def whole() -> Member:
+        member = Member(settings, topic, home)
+        appender = Appender(settings, topic, 0)
+        working = asyncio.create_task(member.worker.start())
+        playing = asyncio.ensure_future(scenario(member, appender))
+        try:
+            async with asyncio.timeout(2 * TIMEOUT_S):
+                await asyncio.wait([working, playing], return_when=asyncio.FIRST_COMPLETED)
+                if playing.done():
+                    await playing
+                # As a worker's process does at its end.
+                if member.worker.crash_reason is not None:
+                    raise member.worker.crash_reason
+        finally:
+            playing.cancel()
+            await appender.close()
+            await member.worker.stop()
+            working.cancel()
+            await asyncio.gather(working, playing, return_exceptions=True)
+        return member
+
+    return asyncio.run(whole())
+
+
+async def _await_assigned(member: Member, appender: Appender, times: int) -> None:
+    """What is written before a member's partitions have found their ends is for whoever reads the log."""
+    await member.until(lambda: member.assignments >= times)
+    number = len(member.seen[0])
+    while len(member.seen[0]) == number:
+        await appender.append([(b"", f"try {uuid4().hex}".encode())])
+        try:
+            async with asyncio.timeout(0.5):
+                await member.until(lambda: len(member.seen[0]) > number)
+        except TimeoutError:
+            continue
+
+
+def test_each_record_comes_once_and_in_order_through_a_rebalance_and_nothing_is_committed(
+    settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
+) -> None:
+    topic = topic_factory("direct", PARTITIONS)
+    first = [f"first {number}".encode() for number in range(50)]
+    second = [f"second {number}".encode() for number in range(50)]
+
+    async def scenario(member: Member, appender: Appender) -> None:
+        await _await_assigned(member, appender, 1)
+        await appender.append([(b"", value) for value in first])
+        await member.until(lambda: member.seen[0][-1] == first[-1])
+        join_again(member.app)
+        await member.until(lambda: member.assignments >= 2)
+        await appender.append([(b"", value) for value in second])
+        await member.until(lambda: member.seen[0][-1] == second[-1])
+
+    member = run(settings, topic, tmp_path, scenario)
+    counted = [value for value in member.seen[0] if not value.startswith(b"try")]
+    assert counted == first + second
+    assert len(set(member.seen[0])) == len(member.seen[0])
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(member.group)])
+    committed = asked[member.group].result(TIMEOUT_S).topic_partitions or []
+    assert [each.offset for each in committed if each.offset >= 0] == []
+
+
+def test_what_can_not_be_taken_in_ends_the_application(
+    settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
+) -> None:
+    topic = topic_factory("direct", PARTITIONS)
+
+    async def scenario(member: Member, appender: Appender) -> None:
+        await _await_assigned(member, appender, 1)
+        member.refuses = b"bad"
+        await appender.append([(b"", b"bad")])
+        await asyncio.Event().wait()
+
+    with pytest.raises(ValueError, match="this one is refused"):
+        run(settings, topic, tmp_path, scenario)

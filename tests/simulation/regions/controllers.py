@@ -1,0 +1,324 @@
+"""Several controllers of one region, as they run: the real session, on a loop for which a seed is a schedule, with requests
+that are slow, lost, or whose answers are, and processes that are killed between any two callbacks or hang and wake up.
+
+Pipelines are a model: each has a life, may be away, is held or not, and comes to a cut in its own time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
+from kcontrol.core.regions.model import RegionSettings, RegionState
+from kcontrol.core.regions.records import (
+    CutPipeline,
+    RegionChange,
+    RegionCut,
+    RegionDefinition,
+    RegionEventKind,
+    RegionOutcome,
+    RegionRecord,
+    RegionRequest,
+    RegionRequestKind,
+)
+from kcontrol.core.regions.value import event_of, value_of
+from kcontrol.errors import CommitUnknownError, RetriableError
+from kcontrol.sessions.region import RegionSession, RegionTimes
+from kcontrol.sessions.region_ports import MembersSeen
+from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
+from tests.simulation.invariants import require
+from tests.simulation.regions.refold import refolded
+from tests.simulation.sessions.loop import Process, SeededLoop
+
+REGION, MEMBERS = "r", ("p", "q")
+FOLDS = "each change of a region follows from the one before it"
+ONE_WRITES = "another controller's first record says that it took over, and no older one writes behind it"
+CUTS = "a cut is in the log with the change that completed its drain, and its number is never used again"
+ANSWERED = "a request that counts is answered once faults have ended"
+FRESH = "a drain that was asked for is begun after it was asked for"
+QUIET_S, FAULTS_S = 400.0, 120.0
+_T = TypeVar("_T")
+
+
+@dataclass
+class Pipelines:
+    """held: by pipeline, the number of the drain, and when the lease is over."""
+
+    lives: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
+    away: set[str] = field(default_factory=set)
+    held: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
+
+
+@dataclass
+class Asked:
+    """The AskedRegions port."""
+
+    definitions: dict[str, RegionDefinition]
+    wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
+
+    def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
+        return self.wanted
+
+    async def look(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Members:
+    """The RegionMembers port."""
+
+    def __init__(self, world: RegionWorld) -> None:
+        self._world, self._looks = world, 0
+
+    async def look(self, members: Sequence[str]) -> MembersSeen:
+        pipelines = self._world.pipelines
+        await self._world.wire(lambda: None)
+        return MembersSeen(dict(pipelines.lives), not pipelines.away, tuple(sorted(pipelines.away)))
+
+    async def drain(self, number: int, *, stays: bool) -> tuple[CutPipeline, ...] | None:
+        world = self._world
+        await world.wire(lambda: world.pipelines.held.update(dict.fromkeys(MEMBERS, world.loop.time() + 15)))
+        self._looks += 1
+        if world.pipelines.away or self._looks < world.random.randint(1, 12):
+            return None
+        self._looks = 0
+        return tuple(CutPipeline(name, world.pipelines.steps[name], (), ()) for name in MEMBERS)
+
+    async def hold(self, number: int) -> Mapping[str, int]:
+        world = self._world
+        await world.wire(lambda: world.pipelines.held.update(dict.fromkeys(MEMBERS, world.loop.time() + 120)))
+        return dict(world.pipelines.steps)
+
+    async def release(self, number: int) -> frozenset[str]:
+        await self._world.wire(self._world.pipelines.held.clear)
+        return frozenset(name for name in MEMBERS if name not in self._world.pipelines.away)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return ()
+
+    def let_go(self) -> None:
+        self._looks = 0
+
+
+class WiredLog:
+    """A log of a region behind a network."""
+
+    def __init__(self, world: RegionWorld) -> None:
+        self._world, self._log = world, MemoryRegionLog(world.topic)
+
+    async def read(self) -> list[RegionLogged]:
+        return await self._call(self._log.read)
+
+    async def take(self) -> list[RegionLogged]:
+        return await self._call(self._log.take)
+
+    async def write(self, records: Sequence[RegionRecord], forget: Sequence[str] = ()) -> None:
+        try:
+            await self._call(lambda: self._log.write(records, forget))
+        except RetriableError as error:
+            raise CommitUnknownError(str(error)) from error
+
+    async def _call(self, do: Callable[[], Awaitable[_T]]) -> _T:
+        """Whose answer is lost does not know what it said."""
+        before = self._log.position
+        try:
+            return await self._world.call(do)
+        except RetriableError:
+            self._log.know_only(before)
+            raise
+
+
+class LoopClock:
+    """Of a process; wall clocks differ."""
+
+    def __init__(self, loop: SeededLoop, ahead_ms: int) -> None:
+        self._loop, self._ahead_ms = loop, ahead_ms
+
+    def now_ms(self) -> int:
+        return round(self._loop.time() * 1000) + self._ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return round(self._loop.time() * 1000) + 7
+
+
+class RegionWorld:
+    """One schedule."""
+
+    def __init__(self, seed: int, counts: Counter[str]) -> None:
+        self.random = random = Random(seed)
+        self.counts = counts
+        self.loop = SeededLoop(random, random.choice((0.0, 0.3, 0.8)))
+        self.topic, self.pipelines = MemoryRegionTopic(), Pipelines()
+        settings = RegionSettings(
+            REGION,
+            MEMBERS,
+            period_ms=5_000,
+            drain_timeout_ms=8_000,
+            reset_timeout_ms=8_000,
+            max_reset_attempts=50,
+        )
+        self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
+        self.loss = random.choice((0.0, 0.02, 0.1))
+        self.processes: list[Process] = []
+        self._dead: list[Process] = []
+        self.asked_at: dict[str, int] = {}
+        self._started = self._requests = 0
+
+    def run(self) -> None:
+        """Raises Violation."""
+        try:
+            self._run()
+        finally:
+            for process in (*self._dead, *self.processes):
+                process.is_dead, process.paused_until = False, 0.0
+            self.loop.end()
+
+    def _run(self) -> None:
+        for _ in range(self.random.randint(1, 3)):
+            self._start()
+        moment = 0.0
+        while moment < FAULTS_S:
+            moment += self.random.expovariate(0.4)
+            self.loop.run_while(lambda: True, moment)
+            self._fault()
+            self._check()
+        self._calm_down()
+        asked = self._ask_drain(hold=False)
+        self.loop.run_while(lambda: not self._is_answered(asked), moment + QUIET_S)
+        self._check()
+        require(self._is_answered(asked), ANSWERED, asked)
+
+    # --- what goes wrong ------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._started += 1
+        name = f"c{self._started}"
+        process = Process(name)
+        times = RegionTimes(keep_changes=40)
+        clock = LoopClock(self.loop, self.random.choice((0, 3_600_000, -3_600_000)))
+        session = RegionSession(REGION, name, WiredLog(self), self.asked, Members(self), clock, times)
+        process.context.run(lambda: self.loop.create_task(self._live(session)))
+        self.processes.append(process)
+
+    async def _live(self, session: RegionSession) -> None:
+        try:
+            await session.run()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the schedule ends with it
+            self.loop.fail(failure)
+
+    def _fault(self) -> None:
+        random, pipelines = self.random, self.pipelines
+        name = random.choice(MEMBERS)
+        match random.randrange(8):
+            case 0:
+                self.counts["killed"] += 1
+                killed = self.processes.pop(random.randrange(len(self.processes)))
+                killed.is_dead = True
+                self._dead.append(killed)
+                self._start()
+            case 1:
+                self.counts["hung"] += 1
+                random.choice(self.processes).paused_until = self.loop.time() + random.uniform(0, 40)
+            case 2:
+                pipelines.lives[name] += 1
+            case 3:
+                pipelines.away.add(name)
+            case 4 | 5:
+                pipelines.away.clear()
+            case 6:
+                self._ask_drain(hold=random.random() < 0.3)
+            case _:
+                self._ask(random.choice((RegionRequestKind.RESUME, RegionRequestKind.RESET)))
+
+    def _calm_down(self) -> None:
+        self.loss = 0.0
+        self.pipelines.away.clear()
+        for process in self.processes:
+            process.paused_until = 0.0
+        self._ask(RegionRequestKind.RESUME)
+
+    def _ask_drain(self, *, hold: bool) -> RegionRequest:
+        return self._ask(RegionRequestKind.DRAIN, hold=hold)
+
+    def _ask(self, kind: RegionRequestKind, *, hold: bool = False) -> RegionRequest:
+        self._requests += 1
+        request = RegionRequest(REGION, kind, "ana", 0, f"q{self._requests}", hold, force=True)
+        self.asked.wanted[kind] = request
+        view = self.view()
+        newest = view.newest
+        if newest is not None:
+            under_way = newest.state is RegionState.DRAINING
+            self.asked_at[request.request_id] = newest.current_seq_id + under_way
+        return request
+
+    # --- the network ----------------------------------------------------------------------------------------
+
+    async def wire(self, do: Callable[[], _T]) -> _T:
+        async def once() -> _T:
+            return do()
+
+        return await self.call(once)
+
+    async def call(self, do: Callable[[], Awaitable[_T]]) -> _T:
+        """A request that is on its way for a while, lost, or loses its answer."""
+        await asyncio.sleep(self.random.choice((0.0, 0.001, 0.05, 0.4)))
+        if self.random.random() < self.loss:
+            raise RetriableError("the request was lost")
+        done = await do()
+        await asyncio.sleep(self.random.choice((0.0, 0.001, 0.05, 0.4)))
+        if self.random.random() < self.loss:
+            raise RetriableError("the answer was lost")
+        return done
+
+    # --- what has to hold -----------------------------------------------------------------------------------
+
+    def view(self) -> RegionLogView:
+        return read_on(RegionLogView(), self.topic.records)
+
+    def _is_answered(self, request: RegionRequest) -> bool:
+        value = self.view().value
+        answer = None if value is None else value.answers.get(request.kind)
+        return (
+            answer is not None
+            and answer.request_id == request.request_id
+            and answer.outcome is RegionOutcome.DONE
+        )
+
+    def _check(self) -> None:
+        """The log from its beginning: nothing is taken out of it here, tombstones are marks."""
+        before: RegionChange | None = None
+        cuts: set[int] = set()
+        led: list[str] = []
+        for record in self.topic.records:
+            if isinstance(record, RegionChange):
+                self._check_change(before, record, led)
+                before = record
+            elif isinstance(record, RegionCut):
+                require(record.number not in cuts, CUTS, record)
+                require(before is not None and before.last_completed_seq_id == record.number, CUTS, record)
+                cuts.add(record.number)
+        if before is not None:
+            require(before.last_completed_seq_id in (0, *cuts), CUTS, before)
+            self.counts["cuts"] = max(self.counts["cuts"], len(cuts))
+            self.counts[f"state {before.state}"] += 1
+
+    def _check_change(self, before: RegionChange | None, now: RegionChange, led: list[str]) -> None:
+        require(now.number == (0 if before is None else before.number) + 1, FOLDS, now)
+        if not led or led[-1] != now.controller:
+            kinds = (RegionEventKind.TOOK_OVER,) if before is not None else (RegionEventKind.DEFINED,)
+            require(now.happened.kind in kinds, ONE_WRITES, now)
+            self.counts["taken over"] += bool(led)
+            led.append(now.controller)
+        if before is None:
+            return
+        event = event_of(now.happened)
+        require(refolded(before, now), FOLDS, (before, now))
+        if event is not None and now.happened.kind is RegionEventKind.DRAIN_ASKED:
+            require(value_of(before).region.state is RegionState.PROCESSING, FOLDS, now)
+            require(now.current_seq_id >= self.asked_at.get(now.drain_for, 0), FRESH, now)

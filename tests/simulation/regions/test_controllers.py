@@ -1,0 +1,77 @@
+"""Controllers of a region under fire; and rules of theirs, switched off: the simulator must then find what they are for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, ExitStack
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.errors import FencedError
+from kcontrol.sessions import region as session
+from kcontrol.sessions.region import RegionSession
+from tests.fakes.memory_regions import MemoryRegionTopic
+from tests.simulation.invariants import Violation
+from tests.simulation.regions.controllers import FOLDS, ONE_WRITES, RegionWorld
+
+_SCHEDULES = 12
+
+
+def play(schedules: int) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for seed in range(schedules):
+        try:
+            RegionWorld(seed, counts).run()
+        except BaseException as error:
+            error.add_note(f"seed {seed} of controllers of a region")
+            raise
+    return counts
+
+
+def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
+    counts = play(_SCHEDULES)
+    assert counts["killed"] > _SCHEDULES
+    assert counts["hung"] > _SCHEDULES
+    assert counts["taken over"] > _SCHEDULES
+    assert counts["cuts"] > 3, counts
+
+
+def _nobody_is_fenced() -> AbstractContextManager[object]:
+    def commit(self: MemoryRegionTopic, epoch: int, position: int, records: object) -> None:
+        if epoch < 0:
+            raise FencedError("not taken")
+        self.records += records  # type: ignore[arg-type]
+
+    return patch.object(MemoryRegionTopic, "commit", commit)
+
+
+def _who_was_pushed_aside_goes_on() -> AbstractContextManager[object]:
+    return patch.object(RegionSession, "_refuse_other", lambda self, error: None)
+
+
+def _whoever_takes_over_says_nothing() -> AbstractContextManager[object]:
+    """And goes on with the drain that was under way."""
+    went_on = session.taken_over
+
+    def taken_over(value: object, controller: str) -> object:
+        led = went_on(value, controller)  # type: ignore[arg-type]
+        return session.LedStep(led.happened, value)  # type: ignore[arg-type]
+
+    return patch.object(session, "taken_over", taken_over)
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (_nobody_is_fenced, (FOLDS, ONE_WRITES)),
+        (_who_was_pushed_aside_goes_on, (ONE_WRITES,)),
+        (_whoever_takes_over_says_nothing, (FOLDS,)),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_without_a_rule_something_breaks(rule: object, found: tuple[str, ...]) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(rule())  # type: ignore[operator]
+        with pytest.raises(Violation, match="|".join(found)):
+            play(_SCHEDULES)

@@ -1,0 +1,51 @@
+"""`kcontrol`, but it kills itself with SIGKILL at a chosen record of a region or of a hold, of all that it writes.
+
+    CRASH_AT=7 python -m tests.support.crashing_region region-controller ...
+
+Odd numbers: before the record (1: the first); even ones: after it was acknowledged (2: the first).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
+from kcontrol.apps.held_pipeline import HeldPipeline
+from kcontrol.cli.main import main
+from kcontrol.core.regions.records import RegionBeat
+
+_points = itertools.count(1)
+
+
+def _reach() -> None:
+    if next(_points) == int(os.environ["CRASH_AT"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _instrument() -> None:
+    write_log, write_hold = KafkaRegionLog.write, HeldPipeline._write
+
+    async def writing(self: Any, records: Sequence[Any], forget: Sequence[str] = ()) -> None:
+        if isinstance(records[0], RegionBeat):
+            await write_log(self, records, forget)
+            return
+        _reach()
+        await write_log(self, records, forget)
+        _reach()
+
+    async def holding(self: Any, *arguments: Any, **rest: Any) -> None:
+        _reach()
+        await write_hold(self, *arguments, **rest)
+        _reach()
+
+    KafkaRegionLog.write = writing  # type: ignore[method-assign]
+    HeldPipeline._write = holding  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    _instrument()
+    main()

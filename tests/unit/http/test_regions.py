@@ -1,0 +1,162 @@
+"""`/v1/regions` and the metrics of regions: what their logs say, of a server that is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.http.app import make_api
+from kcontrol.adapters.http.plane import Plane
+from kcontrol.adapters.metrics.regions import RegionMetrics
+from kcontrol.core.regions.leading import RegionSeen, began, next_change
+from kcontrol.core.regions.log_view import RegionLogView, read_on
+from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.records import (
+    CutPipeline,
+    RegionBeat,
+    RegionCut,
+    RegionDefinition,
+    RegionRecord,
+    RegionRequest,
+)
+from kcontrol.core.regions.value import WrittenBy, change_of
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import NotReadyError
+from kcontrol.views.regions_facts import RegionSight, RegionsSeen
+
+DEFINED = RegionDefinition("orders", RegionSettings("orders", ("a", "b")), "ana", 1, "d1")
+WELL = RegionSeen(lives={"a": 3, "b": 4}, healthy=True, in_line=frozenset("ab"))
+
+
+def seen() -> RegionsSeen:
+    """One region that has come to cut 1 in two seconds and is being drained again; one that nobody looks after."""
+    led, at_ms = began(DEFINED), 1_000
+    records: list[RegionRecord] = []
+    for number in range(1, 100):
+        records.append(change_of(led.value, led.happened, WrittenBy("c", at_ms, number)))
+        region = led.value.region
+        came_to = region.current_seq_id if region.current_seq_id == 1 else 0
+        now = replace(WELL, came_to=came_to, alarm=region.timer)
+        if region.state == "draining":
+            now = replace(now, alarm=-1)
+        following = next_change(led.value, DEFINED, now)
+        if following is None:
+            break
+        at_ms += 1_000
+        led = following
+    cut = RegionCut("orders", 1, 9_000, (CutPipeline("a", 41, (), ()), CutPipeline("b", 7, (), ())))
+    view = read_on(RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",))])
+    idle = replace(DEFINED, region="idle", settings=replace(DEFINED.settings, region="idle"))
+    return {"orders": RegionSight(DEFINED, view), "idle": RegionSight(idle)}
+
+
+def ask(
+    method: str,
+    path: str,
+    found: RegionsSeen | None = None,
+    asked: list[RegionRequest] | None = None,
+    body: object = None,
+) -> Any:
+    def regions() -> RegionsSeen:
+        if found is None:
+            raise NotReadyError("not read")
+        return found
+
+    async def ask_region(request: RegionRequest) -> None:
+        assert asked is not None
+        asked.append(request)
+
+    async def send() -> httpx.Response:
+        nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
+        plane = Plane(
+            nobody,
+            cast(Any, None),
+            SystemClock(),
+            CollectorRegistry(),
+            regions=regions,
+            ask_region=ask_region,
+        )
+        transport = httpx.ASGITransport(make_api(plane))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.request(method, path, json=body)
+
+    answer = asyncio.run(send())
+    return answer.json() if answer.status_code in (200, 202) else answer.status_code
+
+
+def test_a_region_is_told_as_its_log_says() -> None:
+    told = ask("GET", "/v1/regions/orders", seen())
+    assert (told["state"], told["last_completed"], told["next"]) == ("draining", 1, 2)
+    assert (told["controller"], told["heard_ms"], told["waits_for"]) == ("c", 99_000, ["b is late"])
+    assert told["pipelines"] == [{"pipeline": name, "part": None, "told": "triggerDrain"} for name in "ab"]
+    idle, orders = ask("GET", "/v1/regions", seen())["regions"]
+    assert (idle["region"], idle["state"], idle["controller"]) == ("idle", None, "")
+    assert orders == told
+    (cut,) = ask("GET", "/v1/regions/orders/cuts?limit=5", seen())["cuts"]
+    assert cut["steps"] == [{"pipeline": "a", "step": 41}, {"pipeline": "b", "step": 7}]
+
+
+def test_what_is_asked_of_a_region_is_written_down() -> None:
+    asked: list[RegionRequest] = []
+    accepted = ask("POST", "/v1/regions/orders/drain?hold=true", seen(), asked)
+    ask("POST", "/v1/regions/orders/reset?force=true", seen(), asked)
+    ask("POST", "/v1/regions/orders/resume", seen(), asked)
+    assert [(each.kind, each.hold, each.force) for each in asked] == [
+        ("drain", True, False),
+        ("reset", False, True),
+        ("resume", False, False),
+    ]
+    assert accepted == {"region": "orders", "request_id": asked[0].request_id}
+
+
+def test_members_are_told_what_is_so_and_may_ask() -> None:
+    told = {
+        **{"region": "orders", "notification": "triggerDrain", "seqId": 2, "retId": 0, "pendCkpt": 0},
+        **{"lastCompleted": 1, "resetAttempt": -1},
+    }
+    assert ask("GET", "/v1/consistentregion/pe/a/region/orders", seen()) == told
+    every = ask("GET", "/v1/consistentregion/pe/a", seen())["regions"]
+    assert told in every
+    assert [one["notification"] for one in every if one["region"] == "idle"] == [None]
+    asked: list[RegionRequest] = []
+    path = "/v1/consistentregion/region/orders"
+    late = ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 1}})
+    assert (late["rejected"], asked) == ("the next drain is number 2", [])
+    ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 2}})
+    ask("PUT", f"{path}/reset", seen(), asked, {"request": {"force": True}})
+    assert [(each.kind, each.by, each.force) for each in asked] == [
+        ("drain", "a", False),
+        ("reset", "REST", True),
+    ]
+    assert ask("PUT", f"{path}/drain", seen(), asked, {"request": {"seqId": "2", "operator": "a"}}) == 422
+    assert ask("GET", "/v1/consistentregion/pe/none", seen()) == 404
+    assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
+
+
+def test_what_there_is_not() -> None:
+    assert ask("GET", "/v1/regions", {}) == {"regions": []}
+    assert ask("GET", "/v1/regions") == 503
+    assert ask("GET", "/v1/regions/none", seen()) == 404
+    assert ask("POST", "/v1/regions/none/drain", seen(), []) == 404
+    assert ask("GET", "/v1/regions/orders/cuts?limit=0", seen()) == 422
+
+
+def test_metrics_are_those_of_the_log() -> None:
+    registry = CollectorRegistry()
+    RegionMetrics(registry, seen)
+
+    def told(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"kcontrol_region_{name}", {"region": "orders", **labels})
+
+    assert (told("state", state="draining"), told("state", state="processing")) == (1, 0)
+    assert (told("state_number"), told("last_completed_id")) == (3, 1)
+    assert (told("last_drain_id"), told("last_reset_id"), told("reset_attempts")) == (2, 0, 0)
+    assert told("drain_seconds_average") == 2
+    assert told("last_consistent_timestamp_seconds") == 7
+    assert (told("reset_seconds_average"), told("last_reset_timestamp_seconds")) == (None, None)
+    assert registry.get_sample_value("kcontrol_region_state_number", {"region": "idle"}) is None
