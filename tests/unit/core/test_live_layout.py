@@ -66,10 +66,10 @@ def ready(
     return effects
 
 
-def part(driver: CoordinatorDriver, node: int, command: Command) -> list[Any]:
+def part(driver: CoordinatorDriver, node: int, command: Command, error: str = "") -> list[Any]:
     said = CheckpointPart(
         *("p", node, driver.incarnations[node], command.claim_epoch, command.serial, command.step),
-        *(f"m{node}", 1, 10, ""),
+        *(f"m{node}", 1, 10, error),
     )
     return driver.see(said)
 
@@ -79,9 +79,12 @@ def told(driver: CoordinatorDriver) -> LayoutStatus:
     return driver.status.layout
 
 
-def save(driver: CoordinatorDriver, effects: list[Any]) -> list[Any]:
+def to_save(effects: list[Any]) -> list[Command]:
+    return [each for each in published(Command, effects) if each.kind is CommandKind.CHECKPOINT]
+
+
+def save(driver: CoordinatorDriver, commands: list[Command]) -> list[Any]:
     """The nodes pin the step and save it."""
-    commands = [each for each in published(Command, effects) if each.kind is CommandKind.CHECKPOINT]
     assert [each.node for each in commands] == [0, 1]
     for node in range(2):
         driver.say(node)
@@ -96,6 +99,26 @@ def switching() -> CoordinatorDriver:
     ready(driver)
     ready(driver, copied_step=1)
     return driver
+
+
+def held() -> tuple[CoordinatorDriver, list[Command]]:
+    """All have copied, no step is made, and the nodes were told to save step 2."""
+    driver = running(saved=True)
+    ask(driver)
+    ready(driver)
+    driver.see_step(boundary(2, (6, 1), (7, 2), nodes=2))
+    for node in range(2):
+        driver.say(node)
+    effects = ready(driver, copied_step=1)
+    assert told(driver).phase is LayoutPhase.SWITCHING
+    return driver, to_save(effects)
+
+
+def goes_on(driver: CoordinatorDriver) -> bool:
+    """Whether steps are made when there is input."""
+    driver.receive(19, 10, 13)
+    driver.receive(19, 10, 13, number=1)
+    return driver.state.at is State.ADDING
 
 
 def test_behind_a_reset_it_is_refused_until_there_is_a_step_to_save() -> None:
@@ -123,7 +146,7 @@ def test_then_a_checkpoint_is_made_and_steps_go_on_while_it_is_copied() -> None:
     driver = running()
     ask(driver)
     effects = ready(driver)
-    save(driver, effects)
+    save(driver, to_save(effects))
     made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
     assert made.assignment is None
     assert made.checkpoint is not None
@@ -172,17 +195,10 @@ def test_the_change_is_recorded_alone_over_a_checkpoint_of_the_last_step() -> No
 
 
 def test_no_step_is_made_once_all_have_copied_and_both_are_recorded_in_one_transaction() -> None:
-    driver = running(saved=True)
-    ask(driver)
-    ready(driver)
-    driver.see_step(boundary(2, (6, 1), (7, 2), nodes=2))
-    for node in range(2):
-        driver.say(node)
-    effects = ready(driver, copied_step=1)
-    driver.receive(19, 10, 13)
-    driver.receive(19, 10, 13, number=1)
+    driver, commands = held()
+    assert not goes_on(driver)
     assert (driver.state.at, told(driver).phase) == (State.READY, LayoutPhase.SWITCHING)
-    save(driver, effects)
+    save(driver, commands)
     made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
     assert made.checkpoint is not None
     assert made.assignment is not None
@@ -234,7 +250,47 @@ def test_a_pause_and_an_error_of_a_process_end_it_and_steps_go_on() -> None:
     assert (told(driver).request_id, told(driver).phase) == ("l2", LayoutPhase.GIVEN_UP)
 
 
-def test_it_is_given_up_at_the_end_of_its_time_or_when_the_last_step_is_not_saved() -> None:
+def test_a_pause_ends_when_somebody_falls_silent_in_it_and_steps_go_on() -> None:
+    driver, _ = held()
+    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
+    for node in range(2):
+        driver.say(node)
+    assert told(driver).phase is LayoutPhase.GIVEN_UP
+    assert "node 0, 1, 2 fell silent when all had copied. Nothing was changed" in told(driver).text
+    assert goes_on(driver)
+
+
+def test_a_pause_ends_when_the_last_step_is_not_saved_in_time() -> None:
+    driver, _ = held()
+    for _ in range(WIDE.limits.open_timeout_ms // 4_000):
+        assert told(driver).phase is LayoutPhase.SWITCHING
+        driver.log.now_ms += 4_000
+        for node in range(2):
+            driver.say(node)
+        ready(driver, copied_step=1)
+    assert told(driver).phase is LayoutPhase.GIVEN_UP
+    assert "was not saved within 20000 ms when all had copied" in told(driver).text
+
+
+def test_a_pause_ends_when_the_last_step_can_not_be_saved_and_steps_go_on() -> None:
+    driver, commands = held()
+    for node in range(2):
+        driver.say(node)
+    part(driver, 0, commands[0], error="the disk is full")
+    assert told(driver).phase is LayoutPhase.GIVEN_UP
+    assert "the disk is full. Nothing was changed" in told(driver).text
+    assert goes_on(driver)
+
+
+def test_another_definition_ends_it() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    driver.see(replace(WIDE, fingerprint="f2", compatible_with=(WIDE.fingerprint,)))
+    assert told(driver).phase is LayoutPhase.GIVEN_UP
+    assert "another definition was submitted. Nothing was changed" in told(driver).text
+
+
+def test_it_is_given_up_at_the_end_of_its_time() -> None:
     driver = running(saved=True)
     ask(driver)
     driver.log.now_ms += _TIMEOUT_MS
