@@ -17,7 +17,7 @@ from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.layout.measure import measure_layout
 from bench.memory import measure_memory
-from bench.nodes import measure_nodes
+from bench.nodes import ScaleRun, measure_nodes
 from bench.peers import plan as peer_plan
 from bench.peers.measure import FIGURES, NAMES, contenders, measure_peers
 from bench.peers.peer import WORKLOADS
@@ -163,11 +163,7 @@ def measure(
                     servers, QUICK_SIZES if quick else SIZES, 1 if quick else 3
                 )
             case "nodes":
-                scales, steps = (
-                    (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
-                )
-                scales = tuple(each for each in scales if nodes in (None, each.nodes))
-                findings.scales = measure_nodes(servers, scales, steps, console.print)
+                findings.scales = _scales(servers, console, quick, nodes)
             case "steady":
                 findings.steady = measure_steady(
                     servers, plan.QUICK_STEADY if quick else plan.STEADY, console.print
@@ -200,6 +196,12 @@ def measure(
                 findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
+
+
+def _scales(servers: str, console: Console, quick: bool, nodes: int | None) -> list[ScaleRun]:
+    scales, steps = (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
+    wanted = tuple(each for each in scales if nodes in (None, each.nodes))
+    return measure_nodes(servers, wanted, steps, console.print)
 
 
 def compare(
