@@ -39,6 +39,11 @@ class Presence:
                 self._file = None
 
     @property
+    def known(self) -> bool:
+        """Whether some process has been this node here before."""
+        return self._path.exists()
+
+    @property
     def free(self) -> bool:
         """Whether nobody holds the lock."""
         return not holder_of(self._path)[1]

@@ -23,7 +23,6 @@ from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
-from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.agent.nodes import placement_of
@@ -32,8 +31,10 @@ from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
 from kcontrol.apps.placing import size_that_goes_on
+from kcontrol.apps.presence import Presence
+from kcontrol.apps.spark_start import SparkStart
 from kcontrol.apps.standby import until_wanted
-from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
+from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, has_begun_anew
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
@@ -152,6 +153,7 @@ def node(
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
               kcontrol node flights.py --node 0 --standby
     """
+    anew = has_begun_anew()
     pipeline = sized(load_definition(file, master, as_json), nodes)
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
@@ -171,7 +173,8 @@ def node(
                 listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
             )
             _tell_metrics(listener.url, as_json)
-        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
+        more = waits, archives, as_json, anew
+        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, *more)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
@@ -219,6 +222,8 @@ class _Asked:
     waits: Literal["", "standby", "new", "instead"]
     archives: bool
     as_json: bool
+    anew: bool = False
+    """This process was the node before, and has begun again: what for, it does not know yet."""
 
     @property
     def standby(self) -> bool:
@@ -242,16 +247,19 @@ class _Asked:
 async def _serve(asked: _Asked) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
-    pipeline, cluster = asked.pipeline, asked.cluster
+    pipeline, cluster, number = asked.pipeline, asked.cluster, asked.options.node
+    spark = SparkStart(f"kcontrol {pipeline.name} node {number}", asked.master)
+    if Presence(asked.options.work_dir, pipeline.name, number).known and not asked.anew:
+        spark.begin()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(ending, stop.set)
 
     def stands_by() -> None:
         asked.tell("stands by: the pipeline is stopped", {"stands_by": True})
         stood_by.set()
-        end_spark()
+        spark.end()
 
     stood_by = asyncio.Event()
     await _before(stop, until_wanted(cluster, pipeline.name, stands_by))
@@ -263,12 +271,12 @@ async def _serve(asked: _Asked) -> Exit | None:
     pipeline = asked.pipeline
     if asked.standby:
         await _before(stop, until_it_goes_on(cluster, pipeline.name))
-    begin_forking(asked.master)
+    spark.prepare()
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():
         return None
-    return await _on_spark(asked, stop)
+    return await _on_spark(asked, spark, stop)
 
 
 async def _as_it_goes_on(asked: _Asked) -> Pipeline:
@@ -291,13 +299,11 @@ async def _as_it_goes_on(asked: _Asked) -> Pipeline:
     return pipeline.with_nodes(size.nodes) if number < size.nodes else pipeline
 
 
-async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
+async def _on_spark(asked: _Asked, start: SparkStart, stop: asyncio.Event) -> Exit | None:
     """As `_serve`, from the start of Spark to its end."""
     pipeline, options, watchdog = asked.pipeline, asked.options, asked.watchdog
     with phase(STARTING_SPARK, asked.as_json):
-        spark = await asyncio.to_thread(
-            session, f"kcontrol {pipeline.name} node {options.node}", asked.master, hushed=True
-        )
+        spark = await start.session()
     gateway = gateway_of(spark)
     asked.profiler.jvm = Jvm(gateway)
     watchdog.jvm_pid = jvm_pid(spark)

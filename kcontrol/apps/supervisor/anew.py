@@ -17,6 +17,8 @@ from kcontrol.adapters.spark.internals import active_context, own_gateway
 from kcontrol.adapters.spark.session.fork_server.starting import forks
 
 JVM_END_TIMEOUT_S = 20.0
+_ANEW = "KCONTROL_BEGUN_ANEW"
+"""The environment variable by which a process knows that it has been here before."""
 
 
 def end_jvm(gateway: Any) -> None:
@@ -49,4 +51,10 @@ def begin_anew() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     forks.close()  # It is no child that whoever comes next would know of.
+    os.environ[_ANEW] = "1"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def has_begun_anew() -> bool:
+    """Whether this process is one that `begin_anew` has made. Told once: nothing that it starts is."""
+    return os.environ.pop(_ANEW, "") != ""

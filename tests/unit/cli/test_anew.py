@@ -14,8 +14,8 @@ from kcontrol.apps.supervisor.anew import end_jvm
 PATIENCE_S = 60.0
 PROGRAM = """
 import os, sys
-from kcontrol.apps.supervisor.anew import begin_anew
-print(os.getpid(), sys.argv[1], flush=True)
+from kcontrol.apps.supervisor.anew import begin_anew, has_begun_anew
+print(os.getpid(), sys.argv[1], has_begun_anew(), has_begun_anew(), flush=True)
 if "AGAIN" not in os.environ:
     os.environ["AGAIN"] = "1"
     begin_anew()
@@ -31,7 +31,8 @@ def test_it_runs_the_same_command_in_the_same_process() -> None:
         text=True,
     )
     said, _ = process.communicate("still connected\n", PATIENCE_S)
-    assert said.splitlines() == [f"{process.pid} an argument"] * 2 + ["still connected"]
+    same = f"{process.pid} an argument"
+    assert said.splitlines() == [f"{same} False False", f"{same} True False", "still connected"]
 
 
 def test_a_jvm_ends_with_its_input_or_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
