@@ -93,6 +93,7 @@ _ENVIRONMENT = (
     ("JAVA_HOME", "the Java that broker and Spark run on. Unset: `java` from `PATH`"),
     ("KCONTROL_FORK", "`0`: Spark starts each of its Python processes by itself, and none is forked"),
     ("KCONTROL_FORK_SERVER", "set by a node for its own processes: the socket of what forks them"),
+    ("KCONTROL_BEGUN_ANEW", "set by a node that begins again in its own process, for that"),
     ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
 )
 
