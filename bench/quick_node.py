@@ -74,7 +74,9 @@ async def run(bootstrap_servers: str, pipeline: str) -> None:
     settings = ClusterSettings(bootstrap_servers=bootstrap_servers)
     control, steps = await KafkaControlLog.open(settings, pipeline), KafkaStepsLog(settings, pipeline)
 
-    def watch(item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> KafkaInputWatcher:
+    def watch(
+        item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool], _last: object
+    ) -> KafkaInputWatcher:
         return KafkaInputWatcher(settings, item.topic, from_, takes)
 
     session = NodeSession(

@@ -113,7 +113,7 @@ async def run(bootstrap_servers: str, prefix: str, pipeline: str) -> None:
         control, steps = await KafkaControlLog.open(settings, pipeline), KafkaStepsLog(settings, pipeline)
 
         def watch(
-            item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]
+            item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool], _last: object
         ) -> KafkaInputWatcher:
             return KafkaInputWatcher(settings, item.topic, from_, takes)
 
