@@ -96,22 +96,38 @@ def _fill(places: Places, scale: Scale, measurements: Sequence[Measurement]) -> 
 
 def _measure(places: Places, scale: Scale, measurements: Sequence[Measurement]) -> list[ScaleRun]:
     name = f"bench-nodes-{uuid.uuid4().hex[:8]}"
-    create_topics(places.bootstrap_servers, name, partitions=scale.partitions)
-    try:
-        first = measurements[0]
-        with running(places, name, first.workload, first.step_records, scale.nodes) as pipeline:
-            for measurement in measurements:
-                if measurement is not first:
-                    pipeline.redefine(partial(with_steps_of, records=measurement.step_records))
-                steps = await_steps_of(pipeline, measurement)
-            pipeline.stop()
-    finally:
-        delete_topics(places.bootstrap_servers, name)
+    steps = steps_of_sizes(places, name, measurements, scale.nodes, scale.partitions)
     spent = phases(steps)
     return [_run(scale, measurement, steps, spent) for measurement in measurements]
 
 
-def await_steps_of(pipeline: Running, measurement: Measurement) -> list[Boundary]:
+def steps_of_sizes(
+    places: Places, name: str, measurements: Sequence[Measurement], nodes: int, partitions: int
+) -> list[Boundary]:
+    """All steps that one pipeline makes, by the same processes, in one size after the other. partitions: of its output."""
+    create_topics(places.bootstrap_servers, name, partitions=partitions)
+    try:
+        first = measurements[0]
+        with running(places, name, first.workload, first.step_records, nodes) as pipeline:
+            for measurement in measurements:
+                if measurement is not first:
+                    pipeline.redefine(partial(with_steps_of, records=measurement.step_records))
+                steps = _await(pipeline, measurement)
+            pipeline.stop()
+    finally:
+        delete_topics(places.bootstrap_servers, name)
+    return steps
+
+
+def counted_steps(measurement: Measurement, steps: Sequence[Boundary]) -> list[int]:
+    """The numbers of the steps of one size after their warm-up. Raises RuntimeError for one that has lost records."""
+    of_size = [step for step in steps if records_read(step) == measurement.step_records]
+    for step in of_size:
+        check_written(measurement.workload, step, measurement.step_records)
+    return [step["step"] for step in of_size][measurement.warm_up_steps :][: measurement.steps]
+
+
+def _await(pipeline: Running, measurement: Measurement) -> list[Boundary]:
     """All steps so far, as soon as enough of one size are there."""
     needed = measurement.warm_up_steps + measurement.steps
     return pipeline.await_steps(
@@ -132,10 +148,7 @@ def _run(
 ) -> ScaleRun:
     """The steps of one size after their warm-up; those that were made while the
     definition was changed don't count."""
-    of_size = [step for step in steps if records_read(step) == measurement.step_records]
-    for step in of_size:
-        check_written(measurement.workload, step, measurement.step_records)
-    numbers = [step["step"] for step in of_size][measurement.warm_up_steps :][: measurement.steps]
+    numbers = counted_steps(measurement, steps)
     measured: dict[int, MeasuredStep] = {
         step["step"]: found for step, found in zip(steps[1:], measured_steps(steps), strict=True)
     }

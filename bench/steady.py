@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from statistics import median
 
-from bench.nodes import await_steps_of, with_steps_of
+from bench.nodes import counted_steps, steps_of_sizes
 from bench.phases import Phases, phases
 from bench.plan import Measurement, Places
-from bench.running import check_written, records_read, running
-from bench.topics import create_topics, delete_topics, make_source
-from examples.step_feed import Boundary
+from bench.topics import make_source
 
 SOURCE = "steady"
 PARTITIONS = CORES = 2
@@ -40,35 +37,12 @@ def measure_steady(
     make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     found: dict[tuple[str, int], Sequence[Phases]] = {}
     for pair in pairs:
-        steps = _steps(places, pair)
+        name = f"bench-steady-{uuid.uuid4().hex[:8]}"
+        steps = steps_of_sizes(places, name, pair, 1, PARTITIONS)
         spent = {each.step: each for each in phases(steps)}
         for measurement in pair:
             key = measurement.workload, measurement.step_records
-            found[key] = _of(measurement, steps, spent)
+            found[key] = [spent[each] for each in counted_steps(measurement, steps) if each in spent]
             control_ms = median(each.control_ms for each in found[key])
             say(f"{key[0]} {key[1]:,} a step: {control_ms:.0f} ms of the control plane")
     return found
-
-
-def _steps(places: Places, pair: Sequence[Measurement]) -> list[Boundary]:
-    name = f"bench-steady-{uuid.uuid4().hex[:8]}"
-    create_topics(places.bootstrap_servers, name, partitions=PARTITIONS)
-    try:
-        with running(places, name, pair[0].workload, pair[0].step_records) as pipeline:
-            for measurement in pair:
-                if measurement is not pair[0]:
-                    pipeline.redefine(partial(with_steps_of, records=measurement.step_records))
-                steps = await_steps_of(pipeline, measurement)
-            pipeline.stop()
-    finally:
-        delete_topics(places.bootstrap_servers, name)
-    return steps
-
-
-def _of(measurement: Measurement, steps: Sequence[Boundary], spent: Mapping[int, Phases]) -> Sequence[Phases]:
-    """Of the steps of one size after their warm-up."""
-    of_size = [step for step in steps if records_read(step) == measurement.step_records]
-    for step in of_size:
-        check_written(measurement.workload, step, measurement.step_records)
-    counted = of_size[measurement.warm_up_steps :][: measurement.steps]
-    return [spent[step["step"]] for step in counted if step["step"] in spent]

@@ -21,9 +21,9 @@ from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
-from kcontrol.adapters.metrics.agents import ClusterMetrics
+from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
-from kcontrol.adapters.metrics.regions import RegionMetrics
+from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
@@ -55,9 +55,9 @@ async def serve_interface(
     projections = Projections(source, clock, metrics.on_step)
     metrics.watch(projections)
     agents = agents or KnownAgents()
-    ClusterMetrics(registry, agents.seen)
+    register_cluster(registry, agents.seen)
     regions, asked = regions or KnownRegions(), KafkaAskedRegions(settings)
-    RegionMetrics(registry, regions.seen)
+    register_regions(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
     plane = Plane(

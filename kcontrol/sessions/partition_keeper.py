@@ -18,6 +18,7 @@ from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import Logged, PipelineSpec
 from kcontrol.errors import AccessError
 from kcontrol.sessions.coordinator import CoordinatorSession
+from kcontrol.sessions.pausing import pause
 
 RECLAIM_AFTER_MS = 10_000
 """Wait after a resignation: longer than the group's session timeout, so that whoever claimed
@@ -135,7 +136,7 @@ class PartitionKeeper:
                 )
             finally:
                 self._sessions.pop(pipeline, None)
-            await _pause(pause_ms, confirmed)
+            await pause(pause_ms, confirmed)
 
 
 def _refusal_in(error: BaseException) -> AccessError | None:
@@ -143,11 +144,3 @@ def _refusal_in(error: BaseException) -> AccessError | None:
     if isinstance(error, BaseExceptionGroup):
         return next((found for inner in error.exceptions if (found := _refusal_in(inner)) is not None), None)
     return error if isinstance(error, AccessError) else None
-
-
-async def _pause(pause_ms: int, unless: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(pause_ms / 1000):
-            await unless.wait()
-    except TimeoutError:
-        pass

@@ -19,6 +19,7 @@ from kcontrol.core.regions.model import Alarm, RegionState
 from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError
+from kcontrol.sessions.pausing import pause
 from kcontrol.sessions.ports import Clock
 from kcontrol.sessions.region_ports import AskedRegions, MembersSeen, RegionLog, RegionMembers
 from kcontrol.sessions.retrying import AWAY
@@ -87,7 +88,7 @@ class RegionSession:
                 _log.warning("region %s: another controller is in charge: %s", self._region, error)
             except (RetriableError, CommitUnknownError) as error:
                 _log.warning("region %s: %s; trying again", self._region, error)
-                await self._sleep(tries.failed())
+                await pause(tries.failed(), self._stopping)
                 continue
             finally:
                 self._members.let_go()
@@ -112,7 +113,7 @@ class RegionSession:
             )
             if is_free and self._definition is not None:
                 return True
-            await self._sleep(self._times.look_ms)
+            await pause(self._times.look_ms, self._stopping)
         return False
 
     @property
@@ -138,11 +139,9 @@ class RegionSession:
                 seen = await self._members.look(self._value.region.settings.members)
                 await self._go_on(definition, seen)
                 await self._carry_out(seen)
-            except RetriableError as error:
+            except (RetriableError, FencedError, CommitUnknownError) as error:
                 await self._find_out(error)
-            except (FencedError, CommitUnknownError) as error:
-                await self._find_out(error)
-            await self._sleep(self._pause_ms)
+            await pause(self._pause_ms, self._stopping)
         await self._end()
 
     async def _go_on(self, definition: RegionDefinition, members: MembersSeen) -> None:
@@ -268,12 +267,6 @@ class RegionSession:
     def _refuse_other(self, error: Exception) -> None:
         if self._view.owner != self._controller:
             raise _PushedAsideError(f"{self._view.owner} ({error})")
-
-    async def _sleep(self, for_ms: int) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), for_ms / 1000)
-        except TimeoutError:
-            pass
 
 
 def _gone_on(cut: RegionCut | None, stand: Mapping[str, int]) -> tuple[str, ...]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import httpx
+from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
 from kcontrol.wire.files import UrlVersion
+
+if TYPE_CHECKING:
+    import httpx
 
 TIMEOUT_S = 30.0
 """For a connection, and for each piece of an answer."""
@@ -71,19 +74,24 @@ def changed(url: str, was: UrlVersion, now: UrlVersion) -> str:
 
 
 def _client() -> httpx.Client:
+    # Every node and every Python worker of Spark imports this module, and hardly one of them reads a URL.
+    import httpx
+
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
 
 
 def _get(client: httpx.Client, url: str, at: int, to: int, tag: str) -> httpx.Response:
+    import httpx
+
     headers = {"Range": f"bytes={at}-{to - 1}", "Accept-Encoding": "identity"}
     try:
         with client.stream("GET", url, headers={**headers, **({"If-Match": tag} if tag else {})}) as answer:
-            if answer.status_code == httpx.codes.PARTIAL_CONTENT:
+            if answer.status_code == HTTPStatus.PARTIAL_CONTENT:
                 answer.read()
     except httpx.TransportError as error:
         raise RetriableError(f"{url} does not answer: {str(error) or type(error).__name__}") from error
     code = answer.status_code
-    if code == httpx.codes.OK:
+    if code == HTTPStatus.OK:
         raise ConfigurationError(
             f"{url}: its server gives all of it and no ranges, so no step could read its part of it"
         )
@@ -91,11 +99,11 @@ def _get(client: httpx.Client, url: str, at: int, to: int, tag: str) -> httpx.Re
         raise ConfigurationError(
             f"{url} redirects to {answer.headers.get('location', 'nowhere')}: give that address instead"
         )
-    if code >= httpx.codes.INTERNAL_SERVER_ERROR or code in _AGAIN:
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _AGAIN:
         raise RetriableError(f"{url} answers {code} {answer.reason_phrase}")
-    if code == httpx.codes.PRECONDITION_FAILED:
+    if code == HTTPStatus.PRECONDITION_FAILED:
         raise InputGoneError(f"{url} is another version than {tag}, which its steps have read")
-    if code not in (httpx.codes.PARTIAL_CONTENT, httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE):
+    if code not in (HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
         raise InputGoneError(f"{url} answers {code} {answer.reason_phrase}")
     return answer
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from kcontrol.adapters.metrics import catalogue
-from kcontrol.adapters.metrics.making import gauge_family
+from kcontrol.adapters.metrics.making import AskedGauges, Gauges
 from kcontrol.core.cluster.model import JobState
-from kcontrol.errors import KcontrolError
 from kcontrol.views.agents_facts import ClusterSeen, agents_of, jobs_of
 
 _GAUGES = (
@@ -23,26 +19,12 @@ _GAUGES = (
 )
 
 
-class ClusterMetrics(Collector):
+def register_cluster(registry: CollectorRegistry, seen: Callable[[], ClusterSeen]) -> None:
     """seen: the cluster as the process knows it; without agents there is nothing to tell."""
-
-    def __init__(self, registry: CollectorRegistry, seen: Callable[[], ClusterSeen]) -> None:
-        self._seen = seen
-        registry.register(self)
-
-    def describe(self) -> Iterable[Metric]:
-        """Names only; nothing is looked up."""
-        return [gauge_family(metric) for metric in _GAUGES]
-
-    def collect(self) -> Iterator[Metric]:
-        """As of the newest entry that is known."""
-        gauges = {metric.name: gauge_family(metric) for metric in _GAUGES}
-        with suppress(KcontrolError):
-            _add(gauges, self._seen())
-        yield from gauges.values()
+    AskedGauges(registry, _GAUGES, lambda gauges: _add(gauges, seen()))
 
 
-def _add(gauges: Mapping[str, GaugeMetricFamily], seen: ClusterSeen) -> None:
+def _add(gauges: Gauges, seen: ClusterSeen) -> None:
     value = seen.replica
     if not value.agents and not value.jobs:
         return

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from kcontrol.adapters.metrics import catalogue
-from kcontrol.adapters.metrics.making import gauge_family
+from kcontrol.adapters.metrics.making import AskedGauges, Gauges
 from kcontrol.core.regions.model import RegionState
-from kcontrol.errors import KcontrolError
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen, state_number
 
 _GAUGES = (
@@ -23,27 +19,17 @@ _GAUGES = (
 )
 
 
-class RegionMetrics(Collector):
-    """seen: regions as the process knows them; without one there is nothing to tell."""
+def register_regions(registry: CollectorRegistry, seen: Callable[[], RegionsSeen]) -> None:
+    """seen: regions as the process knows them; without one there is nothing to tell. What a region never did is not told."""
 
-    def __init__(self, registry: CollectorRegistry, seen: Callable[[], RegionsSeen]) -> None:
-        self._seen = seen
-        registry.register(self)
+    def add(gauges: Gauges) -> None:
+        for name, sight in seen().items():
+            _add(gauges, name, sight)
 
-    def describe(self) -> Iterable[Metric]:
-        """Names only; nothing is looked up."""
-        return [gauge_family(metric) for metric in _GAUGES]
-
-    def collect(self) -> Iterator[Metric]:
-        """As of the newest change that is known. What a region never did is not told."""
-        gauges = {metric.name: gauge_family(metric) for metric in _GAUGES}
-        with suppress(KcontrolError):
-            for name, sight in self._seen().items():
-                _add(gauges, name, sight)
-        yield from gauges.values()
+    AskedGauges(registry, _GAUGES, add)
 
 
-def _add(gauges: Mapping[str, GaugeMetricFamily], region: str, sight: RegionSight) -> None:
+def _add(gauges: Gauges, region: str, sight: RegionSight) -> None:
     newest, history = sight.view.newest, sight.history
     if newest is None:
         return

@@ -17,13 +17,14 @@ from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
 from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
 from kcontrol.apps.regions.members import PipelineMembers
 from kcontrol.errors import AccessError, KcontrolError, RetriableError
+from kcontrol.sessions.pausing import pause
 from kcontrol.sessions.region import RegionSession, RegionTimes
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.regions")
 
-_LOOK_EVERY_S = 2.0
-_AGAIN_S = 5.0
+_LOOK_EVERY_MS = 2_000
+_AGAIN_MS = 5_000
 
 
 class RegionController:
@@ -53,7 +54,7 @@ class RegionController:
                     for name in await self._wanted(asked):
                         if name not in tasks:
                             tasks[name] = group.create_task(self._look_after(name))
-                    await self._pause(_LOOK_EVERY_S)
+                    await pause(_LOOK_EVERY_MS, self._stopping)
         finally:
             await asked.close()
 
@@ -72,8 +73,8 @@ class RegionController:
             except AccessError:
                 raise
             except KcontrolError as error:
-                _log.error("region %s: %s; trying again in %g s", region, error, _AGAIN_S)
-                await self._pause(_AGAIN_S)
+                _log.error("region %s: %s; trying again in %g s", region, error, _AGAIN_MS / 1000)
+                await pause(_AGAIN_MS, self._stopping)
 
     async def _session(self, region: str) -> None:
         await asyncio.to_thread(ensure_region_log, self._cluster, region)
@@ -88,9 +89,3 @@ class RegionController:
         finally:
             del self._sessions[region]
             await asyncio.gather(log.close(), asked.close(), members.close())
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            pass

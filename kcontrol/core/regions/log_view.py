@@ -79,17 +79,10 @@ def read_on(view: RegionLogView, records: Iterable[RegionLogged]) -> RegionLogVi
                 cuts[record.number] = record
             case RegionBeat():
                 view = replace(view, beat=record, owner=record.controller, has_ended=record.ended)
-            case RegionTombstone():
-                for table in (changes, cuts):
-                    _forget(table, record.key)
+            case RegionTombstone(key):
+                kind, _, number = key.partition("/")
+                if number.isdecimal() and kind == "change":
+                    changes.pop(int(number), None)
+                elif number.isdecimal() and kind == "cut":
+                    cuts.pop(int(number), None)
     return replace(view, changes=changes, cuts=cuts)
-
-
-def _forget(table: dict[int, RegionChange] | dict[int, RegionCut], key: str) -> None:
-    kind, _, number = key.partition("/")
-    if number.isdecimal():
-        found = table.get(int(number))
-        if (isinstance(found, RegionChange) and kind == "change") or (
-            isinstance(found, RegionCut) and kind == "cut"
-        ):
-            del table[int(number)]

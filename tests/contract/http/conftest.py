@@ -28,10 +28,10 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.adapters.metrics.agents import ClusterMetrics
+from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
-from kcontrol.adapters.metrics.regions import RegionMetrics
+from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.model import OutputSpec, PipelineSpec
@@ -188,8 +188,8 @@ async def _serve(
         metrics = PipelineMetrics(registry, clock)
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
-        ClusterMetrics(registry, ClusterSeen)
-        RegionMetrics(registry, dict)
+        register_cluster(registry, ClusterSeen)
+        register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
         app = make_app(

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
-from kcontrol.adapters.metrics.agents import ClusterMetrics
+from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.core.cluster.entries import Drain, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import TaskSpec
@@ -77,7 +77,7 @@ def test_without_agents_there_is_nothing_and_before_the_log_was_read_no_answer()
 
 def test_metrics_are_those_of_the_value() -> None:
     registry = CollectorRegistry()
-    ClusterMetrics(registry, seen)
+    register_cluster(registry, seen)
     told = registry.get_sample_value
     assert told("kcontrol_cluster_members") == 2
     assert (told("kcontrol_cluster_slots"), told("kcontrol_cluster_slots_used")) == (2, 2)
@@ -87,5 +87,5 @@ def test_metrics_are_those_of_the_value() -> None:
     assert told("kcontrol_cluster_agent_behind_entries", {"agent": "a"}) == 2
     assert told("kcontrol_cluster_agent_behind_entries", {"agent": "b"}) is None
     quiet = CollectorRegistry()
-    ClusterMetrics(quiet, ClusterSeen)
+    register_cluster(quiet, ClusterSeen)
     assert [sample for family in quiet.collect() for sample in family.samples] == []

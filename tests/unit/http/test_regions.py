@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
-from kcontrol.adapters.metrics.regions import RegionMetrics
+from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings
@@ -148,7 +148,7 @@ def test_what_there_is_not() -> None:
 
 def test_metrics_are_those_of_the_log() -> None:
     registry = CollectorRegistry()
-    RegionMetrics(registry, seen)
+    register_regions(registry, seen)
 
     def told(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(f"kcontrol_region_{name}", {"region": "orders", **labels})

@@ -12,13 +12,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
 from kcontrol.adapters.kafka.client.codes import Verdict
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
 from kcontrol.adapters.kafka.client.rights import write_right
 from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.transaction.boundary_write import transactional_batch
 from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
@@ -32,7 +31,6 @@ DEADLINE_MS = 10_000
 """Of each request to Kafka with its repetitions."""
 
 _BATCH_BYTES = 500_000
-_UNBOUNDED = 1 << 30
 _MARKER = 1
 _NO_PRODUCER = (-1, -1)
 
@@ -100,14 +98,14 @@ class Shard:
     ) -> PushedEnd:
         sequence, last = 0, -1
         for part in _parts(rows):
-            base = await self._send(topic, partition, _batch(producer, sequence, part))
+            base = await self._send(topic, partition, transactional_batch(producer, sequence, part))
             sequence += len(part)
             last = base + len(part) - 1
         return PushedEnd(partition, last)
 
     async def _write_request(self, producer: tuple[int, int], request: PushedRequest) -> None:
         row = (request.key.encode(), pushed_bytes(request))
-        offset = await self._send(self._topic, self._number, _batch(producer, 0, [row]))
+        offset = await self._send(self._topic, self._number, transactional_batch(producer, 0, [row]))
         if offset != self._reader.position:
             self._at_least = max(self._at_least, offset)
             raise UnseenRecordError(
@@ -145,13 +143,6 @@ def _parts(rows: Sequence[InputRow]) -> Iterator[list[_Record]]:
         size += bytes_
     if part:
         yield part
-
-
-def _batch(producer: tuple[int, int], sequence: int, records: Sequence[_Record]) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, True, *producer, sequence, _UNBOUNDED)
-    for index, (key, value) in enumerate(records):
-        builder.append(index, None, key, value, [])
-    return bytes(builder.build())
 
 
 def by_partition(rows: Sequence[InputRow], place: Callable[[InputRow], int]) -> Placed:

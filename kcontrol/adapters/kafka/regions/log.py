@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
-from kcontrol.adapters.kafka.client.codes import Verdict
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
-from kcontrol.adapters.kafka.client.rights import write_right
-from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
-from kcontrol.adapters.kafka.transaction.faults import raise_for
+from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.core.regions.log_view import RegionLogged, RegionTombstone
 from kcontrol.core.regions.records import RegionRecord
@@ -32,7 +27,6 @@ DEADLINE_MS = 10_000
 
 _PARTITION = 0
 _MARKER = 1
-_UNBOUNDED = 1 << 30
 
 Producer = tuple[int, int]
 
@@ -79,21 +73,15 @@ class KafkaRegionLog:
         await self._owned.close()
 
     async def _send(self, producer: Producer, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
-        what = f"writing to topic {self._topic!r}"
-        builder = DefaultRecordBatchBuilder(2, 0, True, *producer, 0, _UNBOUNDED)
-        for index, (key, value) in enumerate(pairs):
-            builder.append(index, None, key, value, [])
-        tries, owned = SETTLING.within(DEADLINE_MS).begin(), self._owned
-        answer = await owned.partitions.write(
-            self._topic, _PARTITION, bytes(builder.build()), owned.id, what, tries
+        owned = self._owned
+        write = TransactionalWrite(
+            owned.partitions, owned.id, producer, DEADLINE_MS, what="what became of a region"
         )
-        if answer.verdict not in (Verdict.FINE, Verdict.DUPLICATE):
-            owned.rpc.raise_if_denied(answer.code, write_right(answer.code, self._topic, owned.id), what)
-            raise_for(what, answer.code)
-        if answer.base_offset != self._reader.position:
-            self._at_least = max(self._at_least, answer.base_offset)
+        offset = await write.send(self._topic, _PARTITION, pairs)
+        if offset != self._reader.position:
+            self._at_least = max(self._at_least, offset)
             raise UnseenRecordError(
-                f"{self._reader.where}: a record came to lie at offset {answer.base_offset}, but what was read ended at "
+                f"{self._reader.where}: a record came to lie at offset {offset}, but what was read ended at "
                 f"{self._reader.position}: something is there that was not seen. Nothing of it is committed"
             )
 
