@@ -56,7 +56,7 @@ class ChildError(KcontrolError):
 @dataclass
 class Child:
     """One of them. `arguments` are those of the `kcontrol` command; what it says goes to the file `log`.
-    again: what is added to them from its second life on."""
+    again: what is added to them from its second life on; one that has it may be replaced in its first and comes back."""
 
     name: str
     arguments: Sequence[str]
@@ -241,8 +241,9 @@ class Children:
             self._all.remove(child)
             return
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
-        explained = code > 0 and code != SparkLostError.exit_code and child.lives == 1
-        if code in _USELESS or explained or child.short_lives >= self._max_short_lives:
+        explained = code in _USELESS or (code > 0 and code != SparkLostError.exit_code and child.lives == 1)
+        comes_back = code == ReplacedError.exit_code and child.again and child.lives == 1
+        if (explained and not comes_back) or child.short_lives >= self._max_short_lives:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
         await asyncio.sleep(RESTARTS.wait_ms(max(1, child.short_lives)) / 1000)
         self._start(child)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from kcontrol.apps.supervisor.children import Child, ChildError, Children
+from kcontrol.errors import ReplacedError
 from tests.support.processes import until
 
 
@@ -65,3 +67,28 @@ def test_what_is_added_from_the_second_life_on(tmp_path: Path) -> None:
     with pytest.raises(ChildError):
         asyncio.run(asyncio.wait_for(run(), 120))
     assert ["--json" in line for line in lives] == [False, True]
+
+
+@pytest.mark.parametrize(("again", "lives"), [((), 1), (["--standby"], 2)])
+def test_one_that_is_to_stand_by_from_its_second_life_on_may_be_replaced_in_its_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: list[str], lives: int
+) -> None:
+    """Who stands by may take the number of a first one that was slow; that one is to come back, and nobody else to end."""
+    replaced = tmp_path / "replaced"
+    replaced.write_text(f"#!/bin/sh\nexit {ReplacedError.exit_code}\n")
+    replaced.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(replaced))
+    told: list[str] = []
+
+    async def run() -> None:
+        children = Children(lambda name, what, process_id, code: told.append(what))
+        children.add(Child("node-0", ["node"], tmp_path / "node-0.log", again=again))
+        try:
+            await children.watch()
+        finally:
+            await children.stop()
+
+    with pytest.raises(ChildError) as found:
+        asyncio.run(asyncio.wait_for(run(), 120))
+    assert found.value.exit_code == ReplacedError.exit_code
+    assert told == ["started", "ended"] * lives
