@@ -46,7 +46,9 @@ class AgentDisk:
 
     def left_out(self) -> list[tuple[Unit, int]]:
         """Unit and generation of each."""
-        return [((str(job), str(task), int(index)), int(at)) for job, task, index, at in _json(self._left_out)]
+        return [
+            ((str(job), str(task), int(index)), int(at)) for job, task, index, at in _json(self._left_out)
+        ]
 
     def leave_out(self, units: Iterable[tuple[Unit, int]]) -> None:
         """These, and no others any more."""

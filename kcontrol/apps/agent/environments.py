@@ -180,7 +180,7 @@ def _in_use(folder: Path) -> set[Path]:
     for process in psutil.process_iter(["cmdline"]):
         for argument in process.info["cmdline"] or ():
             if argument.startswith(below):
-                found.add(folder / argument.removeprefix(below).split(os.sep)[0])
+                found.add(folder / Path(argument.removeprefix(below)).parts[0])
     return found
 
 

@@ -17,7 +17,6 @@ from kcontrol.errors import ConfigurationError
 from kcontrol.settings.toml import FILE_NAME as SETTINGS_FILE
 from kcontrol.wire.packages import MAX_BYTES, CodePackage, package_of
 
-
 PRIVATE_KEY = b"PRIVATE KEY-----"
 
 

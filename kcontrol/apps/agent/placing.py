@@ -23,6 +23,7 @@ from kcontrol.views.agents_facts import LoggedEntry
 from kcontrol.wire.package_signatures import PackageSignature
 from kcontrol.wire.packages import PACKAGE, CodePackage
 
+
 @dataclass(frozen=True, slots=True)
 class JobCode:
     """What hosts are given, and who stands for it; None: nobody."""

@@ -77,7 +77,7 @@ def _pinned(line: str, where: str) -> PinnedLibrary:
     exact = len(versions) == 1 and versions[0].operator == "==" and not versions[0].version.endswith(".*")
     if requirement.url is not None or not exact:
         raise ConfigurationError(
-            f"{where}: {wanted!r} has to be `{requirement.name}==VERSION`, so that all hosts, and later replays, have the same; "
+            f"{where}: {wanted!r} has to be `{requirement.name}==VERSION`, so that all hosts, and replays, have the same; "
             "`pip freeze` says which there is here"
         )
     return PinnedLibrary(str(requirement), hashes)

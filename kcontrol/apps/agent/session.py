@@ -158,8 +158,7 @@ class AgentSession:
             self._tell(f"is {stage}")
 
     async def _hear(self) -> None:
-        for beat in await self._beats.read_to_end():
-            self._machine.hear(beat)
+        self._machine.hear(*await self._beats.read_to_end())
 
     # --- speaking -----------------------------------------------------------------------------------------
 

@@ -204,13 +204,14 @@ class AgentMachine:
         if self._member_since_ms is None and self.replica.stage(self.me.name) is AgentStage.MEMBER:
             self._member_since_ms = now_ms
 
-    def hear(self, beat: Beat) -> None:
-        """One more beat, in the order of the log."""
+    def hear(self, *beats: Beat) -> None:
+        """More beats, in the order of the log."""
         own = self.liveness.own
-        self.liveness = hear(self.liveness, beat, self.replica.policy)
+        self.liveness = hear(self.liveness, beats, self.replica.policy)
         if self.liveness.own > own:
-            self._in_touch_ms = self._sent_ms.pop(beat.seq, None)
-            self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > beat.seq}
+            back = self.liveness.back
+            self._in_touch_ms = self._sent_ms.pop(back, None)
+            self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > back}
         if differs_from_most(self.liveness, self._marks):
             self.ended = "its value differs from that of most others: its digests say so"
 

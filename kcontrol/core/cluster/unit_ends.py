@@ -56,15 +56,18 @@ class UnitEnds:
         self.left_out = frozenset((*kept, one))
 
     def is_over(self, one: Placed) -> bool:
-        """Not to be started by this placement: it was left out, or failed without hope, which is still to be said."""
+        """Not to be started by this placement: it was left out, or has failed, which is still to be said."""
         failures = self._failures.get(one)
-        return one in self.left_out or (failures is not None and failures.hope is not Hope.HERE)
+        return one in self.left_out or (failures is not None and self._is_to_be_said(failures))
+
+    def _is_to_be_said(self, failures: UnitFailures) -> bool:
+        return failures.hope is not Hope.HERE or failures.count >= self._most
 
     def due(self, mine: Mapping[Unit, Place]) -> Iterator[tuple[Placed, UnitFailures]]:
         """What is to be reported of what is placed here; all else is forgotten."""
         self._failures = {one: failures for one, failures in self._failures.items() if _is_among(one, mine)}
         for one, failures in sorted(self._failures.items(), key=lambda each: each[0]):
-            if failures.hope is not Hope.HERE or failures.count >= self._most:
+            if self._is_to_be_said(failures):
                 yield one, failures
 
 

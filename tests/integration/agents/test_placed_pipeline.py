@@ -203,7 +203,15 @@ def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: 
     (placed.folder / "trusted").write_text(f"{make_key(placed.folder / 'another')}\n")
     pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shelf)}
 
-    place = ("place", "files/copies.py", "--package", "--requirements", "files/needs.txt", "--job", placed.name)
+    place = (
+        "place",
+        "files/copies.py",
+        "--package",
+        "--requirements",
+        "files/needs.txt",
+        "--job",
+        placed.name,
+    )
     with placed.agent("x", "--packages", "--trusted-keys", "trusted", env=pip):
         until(lambda: placed.members() == {"x"}, "it has joined", 90, placed.logs)
         placed.ask(*place, env=installed)

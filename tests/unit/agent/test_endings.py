@@ -57,7 +57,7 @@ class Life:
 
     def __init__(self, folder: Path, command: Ending, log: Sequence[ClusterEntry] = LOG) -> None:
         self.clock, self.disk = SystemClock(), AgentDisk(folder)
-        me = Identity("a", "a-1" if log is LOG else "a-2", earlier=() if log is LOG else ("a-1",))
+        me = Identity("a", "a-1" if log is LOG else "a-2", 1, earlier=() if log is LOG else ("a-1",))
         limits = AgentLimits()
         self.machine = AgentMachine(me, limits, self.clock.monotonic_ms(), left_out=self.disk.left_out())
         self.processes = HostProcesses(self.disk.units, 1_000)

@@ -1,4 +1,7 @@
-"""Environments that a host makes for what packages require, out of files that are here."""
+"""Environments that a host makes for what packages require, out of files that are here.
+
+Each takes the real pip some seconds, so that only one of them is made by default.
+"""
 
 from __future__ import annotations
 
@@ -52,26 +55,39 @@ def said_by(python: Path, code: str) -> str:
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_it_has_what_is_required_beside_all_that_the_agent_has_and_is_made_once(shelf: Path, tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_it_has_what_is_required_beside_all_that_the_agent_has_and_is_made_once(
+    shelf: Path, tmp_path: Path
+) -> None:
     own = version("psutil")
     wanted = f"# what it needs\ntides==1.0\npsutil=={own}\n"
     python = python_of(HostEnvironments(tmp_path / "made"), wanted)
     shown = "import tides, kcontrol, psutil; print(tides.HIGH, kcontrol.__file__, psutil.__file__)"
     high, kcontrol_file, psutil_file = said_by(python, shown).split()
     assert high == "12"
-    assert [kcontrol_file, psutil_file] == said_by(Path(sys.executable), "import kcontrol, psutil; print(kcontrol.__file__, psutil.__file__)").split()
-    again = HostEnvironments(tmp_path / "made").interpreter(pinned(f"psutil=={own}\ntides==1.0".encode(), "it"))
+    assert [kcontrol_file, psutil_file] == said_by(
+        Path(sys.executable), "import kcontrol, psutil; print(kcontrol.__file__, psutil.__file__)"
+    ).split()
+    again = HostEnvironments(tmp_path / "made").interpreter(
+        pinned(f"psutil=={own}\ntides==1.0".encode(), "it")
+    )
     assert again == python, "in another life of the agent, and for another package that requires the same"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("requirements", "why"),
     [
-        ("tides==2.0", "no environment with tides==2.0 can be made on this host: .*No matching distribution found"),
+        (
+            "tides==2.0",
+            "no environment with tides==2.0 can be made on this host: .*No matching distribution found",
+        ),
         ("psutil==0.0.1", "psutil==0.0.1"),
     ],
 )
-def test_why_it_can_not_be_made_is_one_sentence(shelf: Path, tmp_path: Path, requirements: str, why: str) -> None:
+def test_why_it_can_not_be_made_is_one_sentence(
+    shelf: Path, tmp_path: Path, requirements: str, why: str
+) -> None:
     with pytest.raises(ConfigurationError, match=why) as found:
         python_of(HostEnvironments(tmp_path / "made"), requirements)
     assert "\n" not in str(found.value)
@@ -133,8 +149,23 @@ def test_requirements_are_names_and_versions(text: str, lines: tuple[str, ...]) 
 @pytest.mark.parametrize(
     "line",
     [
-        *("a", "a>=1", "a==1.*", "a==1,!=2", "a===1", "a @ https://there/a.whl", "./a.whl", "-e .", "-r more.txt"),
-        *("--index-url https://there", "a==1 --index-url https://there", "a==1 --hash=md5:00", "git+https://there"),
+        *(
+            "a",
+            "a>=1",
+            "a==1.*",
+            "a==1,!=2",
+            "a===1",
+            "a @ https://there/a.whl",
+            "./a.whl",
+            "-e .",
+            "-r more.txt",
+        ),
+        *(
+            "--index-url https://there",
+            "a==1 --index-url https://there",
+            "a==1 --hash=md5:00",
+            "git+https://there",
+        ),
     ],
 )
 def test_anything_else_is_refused_and_so_never_reaches_pip(line: str) -> None:
@@ -149,7 +180,9 @@ def packed(folder: Path, requirements: str) -> CodePackage:
     return pack(folder / "flights.py", requirements=folder / "needs.txt")
 
 
-def test_a_package_that_requires_libraries_is_run_once_its_environment_is_there(shelf: Path, tmp_path: Path) -> None:
+def test_a_package_that_requires_libraries_is_run_once_its_environment_is_there(
+    shelf: Path, tmp_path: Path
+) -> None:
     code, plain = packed(tmp_path / "own", "tides==1.0"), packed(tmp_path / "own", "# none")
     assert code.manifest.requirements == "needs.txt"
     host = HostPackages(ClusterSettings(bootstrap_servers="nobody:1"), tmp_path / "packages")

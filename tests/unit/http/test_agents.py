@@ -81,7 +81,7 @@ def test_why_a_node_could_not_run_is_told_while_its_job_waits() -> None:
         entry = TaskFailed("flights", "nodes", 0, generation, "a", "a-1", why)
         before = value
         value, rejection = apply(before, offset, entry)
-        entries.append(logged(StampedEntry(offset, 7, entry), entry, rejection, diff(before, value)))
+        entries.append(logged(StampedEntry(offset, entry, 7), entry, rejection, diff(before, value)))
     assert [bool(one.rejection) for one in entries] == [False, True]
     [flights] = get("/v1/cluster/jobs", ClusterSeen(value, (), entries))["jobs"]
     assert flights["waits"] == "node 0 could not run on a, and nowhere else is room; no such library"

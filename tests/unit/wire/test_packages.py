@@ -25,7 +25,7 @@ from kcontrol.wire.packages import (
 from kcontrol.wire.schemas import current_schemas
 
 FILES = {"flights.py": b"import rules\n", "rules/__init__.py": b"", "rules/data.csv": b"a,b\n" * 100}
-FIRST_NAME = "@@"
+FIRST_NAME = "87f4942064321fdc3ac618b574b0f94b17f9384438863fd7d303068414138950"
 
 
 def read(

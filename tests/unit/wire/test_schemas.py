@@ -28,7 +28,9 @@ from kcontrol.wire.regions import REGION_CLASSES
 from kcontrol.wire.schemas import Schema, current_schemas, fingerprint_of, make_schema, released_schemas
 from kcontrol.wire.shapes import optional_of
 
-OWN_CLASSES = {cls.__name__: cls for cls in (ClusterSnapshot, PackageManifest, PackageSignature, PushedRequest)}
+OWN_CLASSES = {
+    cls.__name__: cls for cls in (ClusterSnapshot, PackageManifest, PackageSignature, PushedRequest)
+}
 ALL_CLASSES = {**RECORD_CLASSES, **CLUSTER_CLASSES, **REGION_CLASSES, **OWN_CLASSES}
 RECORDS = sorted(ALL_CLASSES)
 
