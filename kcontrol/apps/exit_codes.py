@@ -16,7 +16,7 @@ from kcontrol.errors import (
 )
 
 
-class Verdict(StrEnum):
+class ExitVerdict(StrEnum):
     """Of one process that has ended."""
 
     ASKED = "asked"
@@ -34,17 +34,17 @@ class Verdict(StrEnum):
 
 
 _VERDICTS = {
-    0: Verdict.ASKED,
-    ReplacedError.exit_code: Verdict.REPLACED,
-    LeftOutError.exit_code: Verdict.LEFT_OUT,
-    ConfigurationError.exit_code: Verdict.USELESS,
-    NotFoundError.exit_code: Verdict.USELESS,
-    AccessError.exit_code: Verdict.USELESS,
-    RegistryError.exit_code: Verdict.USELESS,
-    JavaError.exit_code: Verdict.USELESS_HERE,
+    0: ExitVerdict.ASKED,
+    ReplacedError.exit_code: ExitVerdict.REPLACED,
+    LeftOutError.exit_code: ExitVerdict.LEFT_OUT,
+    ConfigurationError.exit_code: ExitVerdict.USELESS,
+    NotFoundError.exit_code: ExitVerdict.USELESS,
+    AccessError.exit_code: ExitVerdict.USELESS,
+    RegistryError.exit_code: ExitVerdict.USELESS,
+    JavaError.exit_code: ExitVerdict.USELESS_HERE,
 }
 
 
-def verdict_of(code: int | None) -> Verdict:
+def verdict_of(code: int | None) -> ExitVerdict:
     """code: negative, or 128 and more: ended by a signal. None: nobody could write it down."""
-    return Verdict.FAILED if code is None else _VERDICTS.get(code, Verdict.FAILED)
+    return ExitVerdict.FAILED if code is None else _VERDICTS.get(code, ExitVerdict.FAILED)

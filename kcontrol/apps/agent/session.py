@@ -18,7 +18,7 @@ from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
-from kcontrol.apps.exit_codes import Verdict, verdict_of
+from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
 from kcontrol.core.cluster.unit_ends import Hope
@@ -246,17 +246,17 @@ class AgentSession:
             return
         unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"
         match verdict_of(ended.code):
-            case Verdict.ASKED | Verdict.REPLACED:
+            case ExitVerdict.ASKED | ExitVerdict.REPLACED:
                 pass
-            case Verdict.LEFT_OUT:
+            case ExitVerdict.LEFT_OUT:
                 self._disk.leave_out(self._machine.unit_left_out(unit, generation))
-            case Verdict.USELESS:
+            case ExitVerdict.USELESS:
                 self._machine.unit_failed(unit, generation, why, Hope.NOWHERE)
-            case Verdict.USELESS_HERE:
+            case ExitVerdict.USELESS_HERE:
                 self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
-            case Verdict.FAILED if ended.lived_s > self._options.short_life_s:
+            case ExitVerdict.FAILED if ended.lived_s > self._options.short_life_s:
                 self._machine.unit_lasted(unit, generation)
-            case Verdict.FAILED:
+            case ExitVerdict.FAILED:
                 self._machine.unit_failed(unit, generation, why)
 
     def _keep_coordinator(self, now_ms: int) -> None:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcontrol.apps.exit_codes import Verdict, verdict_of
+from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.backoff import Backoff
 from kcontrol.errors import KcontrolError, SparkLostError
 from kcontrol.sessions.health import DEFAULT_LIMITS, HangLimits
@@ -33,7 +33,7 @@ MAX_SHORT_LIVES = 20
 """So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up, unless told otherwise."""
 LOOK_EVERY_S = 0.05
 
-_USELESS = frozenset({Verdict.USELESS, Verdict.USELESS_HERE, Verdict.REPLACED})
+_USELESS = frozenset({ExitVerdict.USELESS, ExitVerdict.USELESS_HERE, ExitVerdict.REPLACED})
 RESTARTS = Backoff(first_ms=100, longest_ms=5_000)
 
 
@@ -230,14 +230,14 @@ class Children:
         child.process = None
         self._tell(child.name, "ended", process.pid, code)
         verdict = verdict_of(code)
-        if verdict is Verdict.LEFT_OUT:
+        if verdict is ExitVerdict.LEFT_OUT:
             child.close_beats()
             self._all.remove(child)
             return
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
         first_words = code > 0 and code != SparkLostError.exit_code and child.lives == 1
         explained = verdict in _USELESS or first_words
-        comes_back = verdict is Verdict.REPLACED and child.again and child.lives == 1
+        comes_back = verdict is ExitVerdict.REPLACED and child.again and child.lives == 1
         if (explained and not comes_back) or child.short_lives >= self._max_short_lives:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
         await asyncio.sleep(RESTARTS.wait_ms(max(1, child.short_lives)) / 1000)
