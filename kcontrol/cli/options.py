@@ -109,3 +109,14 @@ include_option = click.option(
     multiple=True,
     help="With --package: more of what lies beside FILE, a file or a folder. May be given several times.",
 )
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(1, 86_400),
+    default=180.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for what becomes of it. It stays asked for afterwards.",
+)
+"""Of what a region is asked for."""
