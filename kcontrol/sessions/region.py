@@ -199,7 +199,7 @@ class RegionSession:
             came_to=0 if self._cut is None else self._cut[0],
             in_line=self._in_line,
             requests=self._asked.requests(self._region),
-            back=self._back[1] if self._back[0] == _rollback_id(self._value) else frozenset(),
+            back=self._back,
             checked=self._checked,
             led_from=self._led_from,
             why="; ".join(members.why),
@@ -312,10 +312,6 @@ class RegionSession:
     def _refuse_other(self, error: Exception) -> None:
         if self._view.owner != self._controller:
             raise _PushedAsideError(f"{self._view.owner} ({error})")
-
-
-def _rollback_id(value: RegionValue) -> str:
-    return "" if value.rollback is None else value.rollback.request_id
 
 
 def _gone_on(cut: RegionCut | None, stand: Mapping[str, int]) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class RegionSeen:
 
     lives: by member, its newest life. healthy: as `HealthSeen` has it. alarm: the number of the timer that has gone off, or
     -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
-    members that nobody holds. back: those that were taken back, of the rollback under way. checked: the request for a rollback
+    members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: the request for a rollback
     that was looked at, and why it can't be, or ''. led_from: the number of the first change of whoever is in charge.
     """
 
@@ -68,7 +68,7 @@ class RegionSeen:
     came_to: int = 0
     in_line: frozenset[str] = frozenset()
     requests: Mapping[RegionRequestKind, RegionRequest] = field(default_factory=dict)
-    back: frozenset[str] = frozenset()
+    back: tuple[str, frozenset[str]] = ("", frozenset())
     checked: tuple[str, str] = ("", "")
     led_from: int = 0
     why: str = ""
@@ -124,9 +124,9 @@ def _next_event(value: RegionValue, seen: RegionSeen) -> RegionEvent | None:
         for member in region.settings.members:
             if member in seen.in_line and member in region.lives and member not in region.completions:
                 return _reset_done(region, member)
-    if region.state is RegionState.GOING_BACK:
+    if value.rollback is not None and seen.back[0] == value.rollback.request_id:
         for member in region.settings.members:
-            if member in seen.back and member not in region.completions:
+            if member in seen.back[1] and member not in region.completions:
                 return RolledBack(member, region.going_back_to)
     return None
 

@@ -217,16 +217,16 @@ def test_a_rollback_is_begun_once_it_was_looked_at_and_is_over_once_all_are_back
     assert led(value, checked) == [], "it waits for those that take back"
     other = replace(DEFINED, request_id="d2", settings=replace(SETTINGS, members=("a",)))
     assert led(value, checked, other) == [], "who is taken back is whom it was begun with"
-    value = led(value, replace(checked, back=frozenset("a")))[-1].value
+    value = led(value, replace(checked, back=("r1", frozenset("a"))))[-1].value
     value = taken_over(value, "c2").value
-    steps = led(value, replace(checked, back=frozenset("ab")))
+    steps = led(value, replace(checked, back=("r1", frozenset("ab"))))
     value = steps[-1].value
     assert steps[0].happened == RegionHappening(RegionEventKind.ROLLED_BACK, "b", seq_id=1)
     assert (value.region.state, value.region.last_completed_seq_id) == (RegionState.STARTED, 1)
     answer = value.answers[RegionRequestKind.ROLLBACK]
     assert (answer.request_id, answer.outcome, answer.seq_id) == ("r1", RegionOutcome.DONE, 1)
     assert value.rollback is None
-    assert led(value, replace(checked, back=frozenset("ab"))) == [], "it is not begun again"
+    assert led(value, replace(checked, back=("r1", frozenset("ab")))) == [], "it is not begun again"
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,15 @@ def test_a_rollback_that_can_not_be_is_refused_and_changes_nothing(
 def test_on_the_way_back_it_can_be_gone_back_further_and_what_is_refused_then_is_not_asked_again() -> None:
     seen = replace(WELL, requests=back(2), checked=("r1", ""))
     value = led(with_cuts(), seen)[-1].value
-    value = led(value, replace(seen, back=frozenset("a")))[-1].value
-    further = replace(seen, requests=back(1, "r2"), checked=("r2", ""))
+    value = led(value, replace(seen, back=("r1", frozenset("a"))))[-1].value
+    further = replace(seen, requests=back(1, "r2"), checked=("r2", ""), back=("r1", frozenset("ab")))
     value = led(value, further)[-1].value
     assert (value.region.going_back_to, dict(value.region.completions)) == (1, {})
     later = replace(seen, requests=back(2, "r3"), checked=("r3", ""))
     value = led(value, later)[-1].value
     assert value.answers[RegionRequestKind.ROLLBACK].outcome is RegionOutcome.REFUSED
-    value = led(value, replace(later, back=frozenset("ab")))[-1].value
+    assert led(value, replace(later, back=("r1", frozenset("ab")))) == [], "that was another one"
+    value = led(value, replace(later, back=("r2", frozenset("ab"))))[-1].value
     assert value.region.last_completed_seq_id == 1
     assert value.answers[RegionRequestKind.ROLLBACK].request_id == "r3", "the newest keeps its answer"
 
