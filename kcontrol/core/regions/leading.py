@@ -227,7 +227,8 @@ def _ask_rollback(value: RegionValue, request: RegionRequest, seen: RegionSeen) 
     rollback = RegionRollback(
         request.to_cut, request.request_id, request.by, request.why, request.leave_behind
     )
-    others = {kind: one for kind, one in value.answers.items() if kind is not RegionRequestKind.ROLLBACK}
+    others = dict(value.answers)
+    others.pop(RegionRequestKind.ROLLBACK, None)
     return replace(led, value=replace(led.value, rollback=rollback, answers=others))
 
 

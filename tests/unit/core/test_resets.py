@@ -148,7 +148,7 @@ def test_why_a_step_can_not_be_gone_back_to(to_step: int, why: str) -> None:
 
 
 def test_who_goes_back_with_others_passes_over_what_they_wrote_in_void_steps() -> None:
-    wrote = OutputSlice("out", "input", "T1", 1, 3, 9, 2, "0" * 32)
+    wrote = OutputSlice("out", "input", 1, 3, 9, 2, "0" * 32)
     unwritten = replace(wrote, partition=0, from_=90, to=90, records=0)
     void = void_ends((replace(step(2), outputs=(wrote, unwritten)), step(3)))
     assert void == {("input", 1): 9}, "where nothing was written nothing is passed over"

@@ -238,4 +238,4 @@ def test_after_a_rollback_all_are_brought_into_line_and_numbers_go_on() -> None:
 
 @pytest.mark.parametrize("number", [-1, 0, 2])
 def test_nobody_goes_back_to_what_never_was(number: int) -> None:
-    assert decide_region(held(), RolledBack(number)).ignored is WhyIgnored.UNREACHABLE
+    assert decide_region(held(), RollbackAsked(number)).ignored is WhyIgnored.UNREACHABLE
