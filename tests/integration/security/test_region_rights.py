@@ -177,6 +177,7 @@ def _each() -> list[Missing]:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("missing", _each(), ids=str)
 def test_a_right_of_a_region_that_is_missing_is_named(world: RegionWorld, missing: Missing) -> None:
     right: Right = world.region_needs(missing.role)[missing.index].right
