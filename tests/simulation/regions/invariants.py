@@ -92,7 +92,8 @@ def _check_going_back(now: RegionSchedule, before: Region, event: RegionEvent, b
 
 def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:
     after = now.region
-    if isinstance(event, TookOver) or (isinstance(event, RolledBack) and after.state is RegionState.STARTED):
+    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
+    if isinstance(event, TookOver) or back:
         now.owes_reset = True
     if after.state is RegionState.RESETTING:
         now.owes_reset = False

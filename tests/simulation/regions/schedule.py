@@ -221,8 +221,11 @@ class RegionSchedule:
         self.counts["rollbacks"] += 1
         for member in self.members:
             member.die()
-            member.back_at = 0
         self.see(RollbackAsked(random.choice(numbers)))
+        if self.region != region:
+            # Otherwise another one is under way, to a cut that is older.
+            for member in self.members:
+                member.back_at = 0
 
     def _take_back(self) -> None:
         """One member, which is not at work then; or that is said of nobody, or of another rollback."""
@@ -234,7 +237,8 @@ class RegionSchedule:
             self.see(RolledBack(member.name, number))
         else:
             name = random.choice((member.name, "nobody"))
-            self.see(RolledBack(name, random.choice((0, 1, region.last_completed_seq_id, number + 1))))
+            others = {0, 1, region.last_completed_seq_id, number + 1} - {number}
+            self.see(RolledBack(name, random.choice(sorted(others))))
 
     def _lie(self) -> None:
         """What nobody who is a member now has said of the number that counts now."""
