@@ -116,7 +116,8 @@ def running() -> Iterator[tuple[asyncio.Runner, Browser]]:
 def run(running: tuple[asyncio.Runner, Browser]) -> Run:
     """`run(scenario, token=None, before=None, agents=NOBODY, **context)` runs a coroutine function with a Console.
 
-    regions: those that the server tells of. before: plays what is in the cluster's logs before the server reads them. context: of the browser's page.
+    before: plays what is in the cluster's logs before the server reads them. regions: those that the server tells of. context:
+    of the browser's page.
 
     Whatever a test is about, its page must not fail inside, and must ask nobody but its server for anything.
     """
