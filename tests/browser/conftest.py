@@ -14,6 +14,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.views.agents_facts import ClusterSeen
+from kcontrol.views.regions_facts import RegionsSeen
 from tests.browser.chromium import VARIABLE, chromium, find_browser
 from tests.browser.loading import Loading
 from tests.browser.served import NOBODY, Served, clock_ms, served
@@ -115,7 +116,8 @@ def running() -> Iterator[tuple[asyncio.Runner, Browser]]:
 def run(running: tuple[asyncio.Runner, Browser]) -> Run:
     """`run(scenario, token=None, before=None, agents=NOBODY, **context)` runs a coroutine function with a Console.
 
-    before: plays what is in the cluster's logs before the server reads them. context: of the browser's page.
+    before: plays what is in the cluster's logs before the server reads them. regions: those that the server tells of. context:
+    of the browser's page.
 
     Whatever a test is about, its page must not fail inside, and must ask nobody but its server for anything.
     """
@@ -126,6 +128,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         token: AccessToken | None,
         before: Play | None,
         agents: ClusterSeen,
+        regions: RegionsSeen | None,
         options: dict[str, Any],
     ) -> None:
         cluster = await busy_cluster(clock_ms)
@@ -135,7 +138,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         living = asyncio.create_task(live(cluster))
         try:
             async with (
-                served(cluster.kafka, token, agents) as server,
+                served(cluster.kafka, token, agents, regions) as server,
                 httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_MS / 1000) as client,
             ):
                 context.set_default_timeout(PATIENCE_MS)
@@ -156,8 +159,10 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         token: AccessToken | None = None,
         before: Play | None = None,
         agents: ClusterSeen = NOBODY,
+        regions: RegionsSeen | None = None,
         **options: Any,
     ) -> None:
-        runner.run(asyncio.wait_for(with_console(scenario, token, before, agents, options), DEADLINE_S))
+        shown = with_console(scenario, token, before, agents, regions, options)
+        runner.run(asyncio.wait_for(shown, DEADLINE_S))
 
     return run_one

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kcontrol.adapters.http.access import AccessToken
@@ -16,9 +16,11 @@ from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.agent.following import KnownAgents
 from kcontrol.apps.http_server import serve_interface
+from kcontrol.apps.regions.following import KnownRegions
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
+from kcontrol.views.regions_facts import RegionsSeen
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 
 NOBODY = ClusterSeen()
@@ -39,6 +41,7 @@ class Served:
     port: int = 0
     ask: Ask = nobody_answers
     agents: ClusterSeen = NOBODY
+    regions: RegionsSeen = field(default_factory=dict)
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -54,6 +57,7 @@ class Served:
             *(self._listener, CLUSTER, MemorySource(self.kafka), make_registry()),
             ask=self.ask,
             agents=KnownAgents(self.agents),
+            regions=KnownRegions(self.regions),
         )
         self._serving = asyncio.create_task(serving)
 
@@ -79,10 +83,13 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    kafka: MemoryKafka, token: AccessToken | None = None, agents: ClusterSeen = NOBODY
+    kafka: MemoryKafka,
+    token: AccessToken | None = None,
+    agents: ClusterSeen = NOBODY,
+    regions: RegionsSeen | None = None,
 ) -> AsyncIterator[Served]:
     """Answers for as long as the block runs."""
-    server = Served(kafka, token, agents=agents)
+    server = Served(kafka, token, agents=agents, regions=regions or {})
     await server.begin()
     try:
         yield server

@@ -1,18 +1,24 @@
 /* Begins: reads the address, looks at the server, and describes the page after each change. */
 
 import { render } from "./dom.js";
-import { HOSTS, readRoute, replaceRoute } from "./route.js";
+import { HOSTS, REGIONS, readRoute, replaceRoute } from "./route.js";
 import { change, onChange, state } from "./store.js";
 import { look } from "./watching.js";
 import { agents } from "./view/agents.js";
 import { connection } from "./view/connection.js";
 import { pipeline } from "./view/pipeline.js";
 import { pipelines } from "./view/pipelines.js";
+import { regions } from "./view/regions.js";
 import { showStep } from "./view/step.js";
 import { askForToken } from "./view/token.js";
 import { top } from "./view/top.js";
 
 const AGES_MS = 1_000;
+/** By name, the pages that are about no pipeline. */
+const PAGES = new Map([
+  [HOSTS, ["Hosts", agents]],
+  [REGIONS, ["Regions", regions]],
+]);
 const part = (id) => document.getElementById(id);
 
 function describe() {
@@ -22,12 +28,12 @@ function describe() {
   }
   // First, so that when it closes, the place that gets the focus back is still there.
   showStep();
-  const shown = state.name === HOSTS ? "Hosts" : state.name;
+  const [shown, content] = PAGES.get(state.name) ?? [state.name, pipeline];
   document.title = shown ? `${shown} · kcontrol` : "kcontrol";
   render(part("top"), ...top());
   render(part("connection"), ...connection());
   render(part("pipelines"), ...pipelines());
-  render(part("content"), ...(state.name === HOSTS ? agents() : pipeline()));
+  render(part("content"), ...content());
   askForToken();
 }
 

@@ -1,7 +1,8 @@
-/* The page's addresses: #/PIPELINE, #/PIPELINE/steps/STEP and, which no pipeline can be called, #/:hosts. The browser's own history goes back and forth between them. */
+/* The page's addresses: #/PIPELINE, #/PIPELINE/steps/STEP and, which no pipeline can be called, #/:hosts and #/:regions. The browser's own history goes back and forth between them. */
 
-/** The name of the page about the cluster of agents. */
+/** The names of the pages about the cluster of agents, and about regions. */
 export const HOSTS = ":hosts";
+export const REGIONS = ":regions";
 
 export const addressOf = (name, step = null) => `#/${encodeURIComponent(name)}${step === null ? "" : `/steps/${step}`}`;
 

@@ -9,6 +9,8 @@ export const state = {
   list: null,
   /** The answers of /v1/cluster and below, if there are agents; null before. */
   agents: null,
+  /** The regions of /v1/regions, each with its newest cuts while they are looked at; null before. */
+  regions: null,
   /** What the reader has typed to find a pipeline. */
   filter: "",
 

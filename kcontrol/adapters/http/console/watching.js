@@ -3,13 +3,14 @@
 import { Failure, get } from "./api.js";
 import { Feed } from "./feed.js";
 import { followRequests } from "./requests.js";
-import { HOSTS } from "./route.js";
+import { HOSTS, REGIONS } from "./route.js";
 import { change, state } from "./store.js";
 
 const EVERY_MS = 2_000;
 const FAILING_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
 const MOST_PIPELINES = 1_000;
 const MOST_ENTRIES = 50;
+const MOST_CUTS = 10;
 
 let feed = null;
 let failures = 0;
@@ -45,10 +46,11 @@ async function lookOnce() {
     const metadata = state.metadata ?? (await get("v1/metadata").catch(notYet));
     const list = (await get("v1/pipelines", { limit: MOST_PIPELINES }).catch(notYet)) ?? state.list;
     const agents = await lookAtAgents();
+    const regions = await lookAtRegions();
     await lookAtPipeline(state.name);
     await followRequests();
     failures = 0;
-    change({ ready, metadata, list, agents, connection: "live", trouble: null, seenMs: Date.now() });
+    change({ ready, metadata, list, agents, regions, connection: "live", trouble: null, seenMs: Date.now() });
   } catch (failure) {
     failures += 1;
     if (!(failure instanceof Failure)) console.error(failure);
@@ -85,8 +87,24 @@ async function lookAtAgents() {
   }
 }
 
+/** The same of regions. Their cuts are asked for only while they are looked at. */
+async function lookAtRegions() {
+  try {
+    const { regions } = await get("v1/regions");
+    if (state.name !== REGIONS) return regions.map((one) => ({ ...one, cuts: [] }));
+    const cutsOf = async (one) => {
+      const { cuts } = await get(`v1/regions/${encodeURIComponent(one.region)}/cuts`, { limit: MOST_CUTS });
+      return { ...one, cuts };
+    };
+    return await Promise.all(regions.map(cutsOf));
+  } catch (failure) {
+    if (failure.kind === "not-yet") return state.regions;
+    throw failure;
+  }
+}
+
 async function lookAtPipeline(name) {
-  if (!name || name === HOSTS) return;
+  if (!name || name === HOSTS || name === REGIONS) return;
   const path = `v1/pipelines/${encodeURIComponent(name)}`;
   const current = feed?.name === name ? feed : new Feed(name);
   try {

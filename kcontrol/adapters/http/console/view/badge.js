@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 
 const SHAPES = {
   running: "●",
+  processing: "●",
   open: "●",
   member: "●",
   completed: "●",
@@ -12,6 +13,8 @@ const SHAPES = {
   accepted: "○",
   collecting: "○",
   draining: "❙❙",
+  resetting: "❙❙",
+  going_back: "❙❙",
   killed: "■",
   starting: "○",
   paused: "❙❙",
@@ -20,6 +23,8 @@ const SHAPES = {
   absent: "×",
   silent: "×",
   unknown: "×",
+  unhealthy: "▲",
+  spent: "▲",
   halted: "▲",
   failed: "▲",
   broken: "▲",

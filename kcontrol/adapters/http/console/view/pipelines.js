@@ -3,31 +3,47 @@
 import { serverNow } from "../api.js";
 import { h } from "../dom.js";
 import { ago, count, counted, rough, short } from "../format.js";
-import { HOSTS, addressOf } from "../route.js";
+import { HOSTS, REGIONS, addressOf } from "../route.js";
 import { change, state } from "../store.js";
 import { badge } from "./badge.js";
 
 const FILTER_FROM = 9;
 
 export function pipelines() {
-  return [...listed(), hosts()];
+  return [...listed(), regions(), hosts()];
+}
+
+/** Of a region that does not go round. */
+const RESTING = ["spent", "unhealthy", "going_back", null];
+
+/** A link to the regions, where there are any. */
+function regions() {
+  const known = state.regions;
+  if (!known || (!known.length && state.name !== REGIONS)) return null;
+  const resting = known.filter((one) => RESTING.includes(one.state)).length;
+  return other("regions", REGIONS, "Regions", `${counted(known.length, "region")}${resting ? `, ${resting} not at work` : ""}`);
 }
 
 /** A link to the agents, where there are any. */
 function hosts() {
   const cluster = state.agents?.cluster;
   if (!cluster || (!cluster.members && state.name !== HOSTS)) return null;
+  return other("hosts", HOSTS, "Hosts", `${counted(cluster.members, "agent")}, ${count(cluster.used)} of ${count(cluster.slots)} slots taken`);
+}
+
+/** A link to a page that is about no pipeline. */
+function other(key, address, name, facts) {
   return h(
     "ul",
-    { role: "list", key: "hosts" },
+    { role: "list", key },
     h(
       "li",
       {},
       h(
         "a",
-        { href: addressOf(HOSTS), "aria-current": state.name === HOSTS ? "page" : null },
-        h("span", { class: "name" }, "Hosts"),
-        h("span", { class: "facts all" }, `${counted(cluster.members, "agent")}, ${count(cluster.used)} of ${count(cluster.slots)} slots taken`),
+        { href: addressOf(address), "aria-current": state.name === address ? "page" : null },
+        h("span", { class: "name" }, name),
+        h("span", { class: "facts all" }, facts),
       ),
     ),
   );
