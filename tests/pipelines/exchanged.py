@@ -14,6 +14,7 @@ import kcontrol
 NAME = os.environ["ORDERS_PIPELINE"]
 NODES = int(os.environ.get("EXCHANGED_NODES", "2"))
 QUERIES = os.environ["EXCHANGED_QUERIES"].split(",")
+READER = int(reader) if (reader := os.environ.get("EXCHANGED_READER")) else None
 INPUTS = {
     "clicks": "user string, item string, amount long, ts long",
     "names": "user string, name string, ts long",
@@ -46,7 +47,9 @@ pipeline = kcontrol.Pipeline(
     NAME,
     nodes=NODES,
     inputs=[
-        kcontrol.KafkaInput(name, topic=f"{NAME}-{name}", value_format="json", schema=schema)
+        kcontrol.KafkaInput(
+            name, topic=f"{NAME}-{name}", value_format="json", schema=schema, node=READER
+        )
         for name, schema in INPUTS.items()
         if any(name in READS.get(query, ("clicks",)) for query in QUERIES)
     ],

@@ -44,13 +44,14 @@ Rows = Counter[str]
 @dataclass
 class Exchanged:
     """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints.
-    partitions: of its inputs. seed: of its records."""
+    reader: the node that alone reads its inputs; None: all do. partitions: of its inputs. seed: of its records."""
 
     settings: ClusterSettings
     queries: tuple[str, ...]
     nodes: int = 2
     shards: int = field(default=0, kw_only=True)
     keep: int = field(default=2, kw_only=True)
+    reader: int | None = field(default=None, kw_only=True)
     partitions: Mapping[str, int] = field(default_factory=lambda: PARTITIONS)
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     produced: Counter[str] = field(default_factory=Counter)
@@ -71,6 +72,7 @@ class Exchanged:
             "EXCHANGED_NODES": str(self.nodes),
             "EXCHANGED_SHARDS": str(self.shards or ""),
             "EXCHANGED_KEEP": str(self.keep),
+            "EXCHANGED_READER": "" if self.reader is None else str(self.reader),
             "KCONTROL_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
         }
 
