@@ -40,6 +40,7 @@ OUTPUTS = {
     "added": {},
     "bought": {"key": "item"},
 }
+REBALANCE = kcontrol.Rebalance(every="5 s", when=1.5, checkpoints=2, least_bytes=0)
 READS = {"named": ("clicks", "names"), "paired": ("clicks", "names")}
 
 
@@ -62,8 +63,11 @@ pipeline = kcontrol.Pipeline(
         heartbeat_timeout="8 s", open_timeout="5 min", step_timeout="150 s", transaction_timeout="200 s"
     ),
     checkpoint=kcontrol.Checkpoint(
-        os.environ.get("EXCHANGED_CHECKPOINTS") or None, keep=int(os.environ.get("EXCHANGED_KEEP", "2"))
+        os.environ.get("EXCHANGED_CHECKPOINTS") or None,
+        keep=int(os.environ.get("EXCHANGED_KEEP", "2")),
+        every=os.environ.get("EXCHANGED_EVERY", "60 s"),
     ),
+    rebalance=REBALANCE if os.environ.get("EXCHANGED_REBALANCES") else None,
     layout=kcontrol.Layout(
         max_tasks=2,
         records_per_task=20,
