@@ -46,5 +46,5 @@ def evened(owner: Owners, weights: Sequence[int]) -> Owners | None:
     such that is worth it."""
     after = weighted(owner, sorted(set(owner)), weights)
     before, then = fullest(owner, weights), fullest(after, weights)
-    worth = before.size_bytes - then.size_bytes >= WORTH * before.mean_bytes
-    return after if after != owner and worth else None
+    less_bytes = before.size_bytes - then.size_bytes
+    return after if less_bytes > 0 and less_bytes >= WORTH * before.mean_bytes else None
