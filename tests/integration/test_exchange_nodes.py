@@ -121,7 +121,9 @@ def test_what_one_node_reads_alone_meets_by_key_on_all_and_is_written_by_another
         for name in ("spent", "windows", "grand")
     }  # fmt: skip
     both = {(0, 0), (0, 1)}
-    assert sent == {"spent": both, "windows": both, "grand": {(0, 0)}}, "one sends to all; a total has one shard"
+    assert sent == {"spent": both, "windows": both, "grand": {(0, 0)}}, (
+        "one sends to all; a total has one shard"
+    )
     delivered = {(piece["partition"] // 2, run["node"]) for piece in pieces for run in piece["runs"]
                  if piece["exchange"] == "grand-deliver"}  # fmt: skip
     assert delivered == {(0, 1)}, "the only partition is the other node's"

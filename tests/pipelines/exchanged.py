@@ -48,9 +48,7 @@ pipeline = kcontrol.Pipeline(
     NAME,
     nodes=NODES,
     inputs=[
-        kcontrol.KafkaInput(
-            name, topic=f"{NAME}-{name}", value_format="json", schema=schema, node=READER
-        )
+        kcontrol.KafkaInput(name, topic=f"{NAME}-{name}", value_format="json", schema=schema, node=READER)
         for name, schema in INPUTS.items()
         if any(name in READS.get(query, ("clicks",)) for query in QUERIES)
     ],

@@ -66,16 +66,12 @@ passed over within the schedule."""
 
 WEIGHTS = (50, 20, 10, 10)
 """Of the state of each shard, for ever; so as they are dealt out first, the first of two nodes has too much."""
-REBALANCE = RebalanceSpec(
-    every_ms=100, when_percent=125, checkpoints=2, least_bytes=5, timeout_ms=8_000
-)
+REBALANCE = RebalanceSpec(every_ms=100, when_percent=125, checkpoints=2, least_bytes=5, timeout_ms=8_000)
 
 
 def shard_sizes(spec: PipelineSpec) -> tuple[ShardSize, ...]:
     """What a node says of shards that it has saved, its own and others."""
-    return tuple(
-        ShardSize(shard, WEIGHTS[shard % SHARDS]) for shard in range(spec.layout.shuffle_partitions)
-    )
+    return tuple(ShardSize(shard, WEIGHTS[shard % SHARDS]) for shard in range(spec.layout.shuffle_partitions))
 
 
 def holds_record(spec: PipelineSpec, partition: int, offset: int) -> bool:

@@ -43,7 +43,8 @@ Rows = Counter[str]
 
 @dataclass
 class Exchanged:
-    """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints. rebalances: state is divided anew by itself. users: who buys.
+    """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints. users: who buys.
+    rebalances: state is divided anew by itself.
     reader: the node that alone reads its inputs; None: all do. partitions: of its inputs. seed: of its records."""
 
     settings: ClusterSettings

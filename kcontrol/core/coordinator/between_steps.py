@@ -476,9 +476,7 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard((_S.READY,), "a node is not in place", _is_a_node_awaited, _C.OUT_OF_PLACE),
     Guard((_S.ASSEMBLING,), "a node is not in place", _is_a_node_awaited, None),
     Guard((_S.ASSEMBLING,), "all nodes are in place", _are_all_in_place, _C.IN_PLACE),
-    Duty(
-        (_S.READY,), "it is noted that all nodes are in place, and the clock of steps is set", _note_in_place
-    ),
+    Duty((_S.READY,), "it is noted that all are in place, and the clock of steps is set", _note_in_place),
     Duty((_S.READY,), "state that is unevenly divided is asked to be divided anew", _balance),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),

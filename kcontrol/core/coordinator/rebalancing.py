@@ -114,6 +114,4 @@ def _prevented(state: CoordinatorState, spec: PipelineSpec) -> str:
 
 def _told(full: Fullest) -> str:
     times = float(full.size_bytes / full.mean_bytes)
-    return (
-        f"node {full.node} has {full.size_bytes / _MB:.1f} MB of state, {times:.2f} times the mean of all nodes"
-    )
+    return f"node {full.node} has {full.size_bytes / _MB:.1f} MB of state, {times:.2f} times the mean of all nodes"

@@ -19,9 +19,7 @@ def divided(draw: st.DrawFn) -> tuple[Owners, tuple[int, ...]]:
     more = draw(st.lists(st.integers(0, nodes - 1), max_size=20))
     owner = tuple(draw(st.permutations([*range(nodes), *more])))
     weights = draw(
-        st.lists(
-            st.integers(0, 20) | st.integers(0, 10_000), min_size=len(owner), max_size=len(owner)
-        )
+        st.lists(st.integers(0, 20) | st.integers(0, 10_000), min_size=len(owner), max_size=len(owner))
     )
     return owner, tuple(weights)
 

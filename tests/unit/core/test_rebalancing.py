@@ -103,7 +103,9 @@ def test_too_little_to_be_worth_a_pause_is_left_as_it_is() -> None:
 def test_where_no_division_is_better_nothing_moves_and_people_are_told() -> None:
     driver = starting()
     assert all(asked(saved(driver, (100, 10, 0, 10))) is None for _ in range(3))
-    assert driver.status.balance.endswith("times the mean of all nodes: no shard can be moved that would help")
+    assert driver.status.balance.endswith(
+        "times the mean of all nodes: no shard can be moved that would help"
+    )
 
 
 def test_not_before_the_layout_was_still_for_long_enough() -> None:
@@ -169,9 +171,7 @@ def test_the_change_that_it_asks_for_is_made_as_any() -> None:
 
 
 def ready_of(driver: CoordinatorDriver, node: int, request_id: str, copied_step: int) -> None:
-    driver.see(
-        LayoutReady("p", node, "h", 7, f"u{node}", request_id, copied_step, 5, 10, "", driver.log.end)
-    )
+    driver.see(LayoutReady("p", node, "h", 7, f"u{node}", request_id, copied_step, 5, 10, "", driver.log.end))
 
 
 def test_switched_off_what_it_has_asked_for_is_given_up() -> None:

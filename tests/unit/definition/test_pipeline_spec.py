@@ -91,7 +91,9 @@ def test_everything_is_in_the_spec() -> None:
 
 def test_how_state_is_divided_anew_is_in_the_spec_and_not_in_the_fingerprint() -> None:
     assert Rebalance().to_spec() == RebalanceSpec(600_000, 130, 3, 16_000_000, 600_000)
-    spec = spec_of(STATEFUL, rebalance=Rebalance(every="1 h", when=1.57, checkpoints=2, least_bytes=5, timeout=9))
+    spec = spec_of(
+        STATEFUL, rebalance=Rebalance(every="1 h", when=1.57, checkpoints=2, least_bytes=5, timeout=9)
+    )
     assert spec.rebalance == RebalanceSpec(3_600_000, 157, 2, 5, 9)
     assert spec_of(STATEFUL).rebalance is None
     assert spec.fingerprint == spec_of(STATEFUL).fingerprint
