@@ -128,6 +128,8 @@ def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
     with ExitStack() as stack:
         run = ("run", str(FILE), "--master", "local[1]")
         stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "run.log"))
+        pipeline.produce(_EACH)
+        until_made_by(pipeline, 2)
         stack.enter_context(under_load(pipeline))
         pipeline.until_status(lambda status: status.layout.number, "state is divided anew", PATIENCE_S)
         made = pipeline.steps()[-1]["step"]

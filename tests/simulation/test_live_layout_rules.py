@@ -49,6 +49,7 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
     assert counts["ready without having copied"] > 5, counts
 
 
+@pytest.mark.heavy
 def test_no_schedule_in_which_state_is_divided_anew_by_itself_breaks_an_invariant() -> None:
     counts: Counter[str] = Counter()
     for seed in range(_SCHEDULES):
@@ -59,7 +60,7 @@ def test_no_schedule_in_which_state_is_divided_anew_by_itself_breaks_an_invarian
                 stages=2 + seed % 2,
                 saving=True,
                 wide=True,
-                three=seed % 3 == 1,
+                three=seed % 4 > 0,
                 replicas=seed % 4 == 0,
                 epochs=seed % 3 == 0,
             )
@@ -70,7 +71,7 @@ def test_no_schedule_in_which_state_is_divided_anew_by_itself_breaks_an_invarian
         made = [world.layouts[each.request_id] for each in world.assignments if each.live]
         counts["by itself"] += sum(each.why != "" for each in made)
         counts["because somebody asked"] += sum(each.why == "" for each in made)
-    assert counts["by itself"] > 15, counts
+    assert counts["by itself"] > 8, counts
     assert counts["because somebody asked"] > 5, counts
 
 
