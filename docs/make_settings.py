@@ -28,6 +28,7 @@ from kcontrol.definition.generated import ClockInput, GeneratorInput
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.rebalance import Rebalance
 from kcontrol.sessions.health import DEFAULT_LIMITS, SHARES
 from kcontrol.settings.cluster import REFUSED_SETTINGS, ClusterSettings
 from kcontrol.settings.registry import KNOWN_SETTINGS as REGISTRY_SETTINGS
@@ -108,6 +109,7 @@ _PARTS = (
     CheckpointPolicy,
     TaskLayout,
     Limits,
+    Rebalance,
 )
 
 HANGING = """## What hangs

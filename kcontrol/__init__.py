@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kcontrol.definition.parts import KafkaInput, KafkaOutput, StepPolicy
     from kcontrol.definition.parts import TaskLayout as Layout
     from kcontrol.definition.pipeline import Pipeline
+    from kcontrol.definition.rebalance import Rebalance
     from kcontrol.views.completion import completion_token
 
 OLDEST_PYTHON = (3, 11)
@@ -53,6 +54,7 @@ __all__ = [
     "Layout",
     "Limits",
     "Pipeline",
+    "Rebalance",
     "RegionConsumer",
     "StepConsumer",
     "StepPolicy",
@@ -76,6 +78,7 @@ _MODULES = {
     "Layout": "kcontrol.definition.parts",
     "Limits": "kcontrol.definition.limits",
     "Pipeline": "kcontrol.definition.pipeline",
+    "Rebalance": "kcontrol.definition.rebalance",
     "RegionConsumer": "kcontrol.apps.regions.consumer",
     "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",

@@ -253,10 +253,8 @@ def bytes_by_shard(saved: Checkpoint, shards: int, own: Path) -> dict[int, int]:
     owners = saved_owners(saved, shards)
     try:
         for part in saved.parts:
-            manifest = store.manifest(location, part.manifest)
-            for file in manifest.files:
-                if file.shard is not None and owners[manifest.shards[file.shard].shard] == part.node:
-                    sizes[manifest.shards[file.shard].shard] += file.size_bytes
+            held = store.manifest(location, part.manifest).shard_bytes
+            sizes.update({shard: size for shard, size in held.items() if owners[shard] == part.node})
     except (KcontrolError, OSError):
         return {}
     return dict(sizes)

@@ -105,10 +105,12 @@ def _number(steps: StepsView) -> int:
 
 def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> Assignment:
     """The layout as the coordinator would record it now. Raises ConfigurationError: it would refuse."""
-    refused = refused_live(spec, request.nodes, steps.step, request.replaced, left_out(request))
+    refused = refused_live(
+        spec, request.nodes, steps.step, request.replaced, left_out(request), request.owners
+    )
     if refused:
         raise ConfigurationError(refused)
-    change = changed(spec, request.nodes, left_out(request))
+    change = changed(spec, request.nodes, left_out(request), owners=request.owners)
     return Assignment(
         *(
             spec.pipeline,

@@ -121,9 +121,12 @@ def _schemas(facts: PipelineStatus) -> Iterable[str]:
 
 def _layout(facts: PipelineStatus) -> Iterable[str]:
     change = facts.layout.changes
+    if facts.layout.balance and (change is None or not change.why):
+        yield facts.layout.balance
     if change is None:
         return
     what = "what was asked for is withdrawn" if not change.nodes else f"{change.nodes} nodes are asked for"
+    what = change.why or what
     size = "" if change.total_bytes is None else f", {change.copied_bytes:,} of {change.total_bytes:,} bytes"
     left = f", about {change.seconds_left} s left" if change.seconds_left else ""
     why = f": {change.text}" if change.text else ""

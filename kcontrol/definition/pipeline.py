@@ -23,6 +23,7 @@ from kcontrol.definition.inputs import Input
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.query_errors import query_error
+from kcontrol.definition.rebalance import Rebalance
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_no_collisions, check_part_name, check_pipeline_name
 
@@ -64,6 +65,7 @@ class Pipeline:
     steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
     checkpoint: where saved state goes, how often, and what is kept. None: nowhere; a node that lost its
         directory then replays from the first step, if Kafka still has the input.
+    rebalance: when state is divided anew over the nodes without anybody asking for it. None: never.
     compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has
     changed.
     allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then
@@ -83,6 +85,7 @@ class Pipeline:
     layout: TaskLayout = field(default_factory=TaskLayout)
     limits: Limits = field(default_factory=Limits)
     checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
+    rebalance: Rebalance | None = None
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     plan_once: bool = True
@@ -95,7 +98,24 @@ class Pipeline:
         _check_different(self.name, "output", [each.name for each in self.outputs])
         self._check_topics()
         check_pins(self)
+        self._check_rebalance()
         check_nodes(self.name, tuple(self.inputs), self.nodes)
+
+    def _check_rebalance(self) -> None:
+        if self.rebalance is None:
+            return
+        where = f"pipeline {self.name!r}: rebalance"
+        if self.checkpoint is None:
+            raise ConfigurationError(
+                f"{where} moves state by way of checkpoints, and checkpoint = None: give it kcontrol.Checkpoint(...), or leave "
+                "rebalance out"
+            )
+        placed = next((each.name for each in self.outputs if each.partitioner == "shard"), None)
+        if placed is not None:
+            raise ConfigurationError(
+                f"{where} gives shards to other nodes, and output {placed!r} has partitioner = 'shard', whose partitions go "
+                "with them: leave one of the two out"
+            )
 
     def with_nodes(self, nodes: int) -> Pipeline:
         """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself

@@ -179,6 +179,7 @@ def build_spec(
             if query.exchanges and query.has_watermark and query.stateful_operators
         ),
         kept_in_place=_kept_in_place(pipeline, queries),
+        rebalance=None if pipeline.rebalance is None else pipeline.rebalance.to_spec(),
     )
 
 

@@ -16,6 +16,7 @@ from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.definition.exchanges import SEND
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
+from kcontrol.definition.rebalance import Rebalance
 from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.addresses import address_of, is_topic
 from kcontrol.wire.files import files_of, is_files
@@ -59,16 +60,22 @@ def check_spec(spec: PipelineSpec) -> None:
 
 def succeed_unchanged(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
     """The spec to log when `earlier` is in force: of a pipeline that has a history only its settings may
-    change (policy, limits, checkpoints). Raises SpecChangedError for anything else: that is for a node, which
+    change (policy, limits, checkpoints, rebalancing). Raises SpecChangedError for anything else: that is for a node, which
     can see the queries."""
     if earlier is None:
         return spec
-    kept = replace(earlier, policy=spec.policy, limits=spec.limits, checkpoint=spec.checkpoint)
+    kept = replace(
+        earlier,
+        policy=spec.policy,
+        limits=spec.limits,
+        checkpoint=spec.checkpoint,
+        rebalance=spec.rebalance,
+    )
     changed = [name for name, value in asdict(spec).items() if value != asdict(kept)[name]]
     if changed:
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} is in the log with other {', '.join(changed)}; only policy, limits "
-            "and checkpoint can be changed without a node: start one with the new file"
+            f"pipeline {spec.pipeline!r} is in the log with other {', '.join(changed)}; only policy, limits, "
+            "checkpoint and rebalance can be changed without a node: start one with the new file"
         )
     return kept
 
@@ -202,4 +209,12 @@ def _check_settings(spec: PipelineSpec) -> None:
             keep=checkpoint.keep,
             keep_steps=None if checkpoint.keep_steps == -1 else checkpoint.keep_steps,
             shared=checkpoint.shared,
+        )
+    if spec.rebalance is not None:
+        Rebalance(
+            every=spec.rebalance.every_ms,
+            when=spec.rebalance.when_percent / 100,
+            checkpoints=spec.rebalance.checkpoints,
+            least_bytes=spec.rebalance.least_bytes,
+            timeout=spec.rebalance.timeout_ms,
         )

@@ -34,6 +34,9 @@ class LayoutChangeFacts(Facts):
     seconds_left: int | None = Field(description="Until all is copied, about; null: not known.")
     text: str = Field(description="What it waits for, why it was refused or given up.")
     upgrade: str = Field(description="The way of `kcontrol upgrade` that it is of; '' if it is of none.")
+    why: str = Field(
+        description="Of a rebalancing, which the coordinator asks for itself: what it is for; '' if somebody has asked."
+    )
     left: list[int] = Field(description="Nodes that the upgrade has still to come to after it.")
 
 
@@ -44,6 +47,10 @@ class LayoutFacts(Facts):
     nodes: int
     shards: list[int] = Field(
         description="By node, how many shards of state it owns; empty for a pipeline without state."
+    )
+    balance: str = Field(
+        description="With `rebalance`: how unevenly state is divided, and what is done about it; '': it is even, or there is "
+        "nothing to go by."
     )
     change: LayoutChangeFacts | None = Field(description="null: none was ever asked for while it ran.")
 
@@ -62,6 +69,7 @@ def layout_of(projection: PipelineProjection) -> LayoutFacts:
         number=spec.assignment,
         nodes=spec.nodes,
         shards=[owned[node] for node in range(spec.nodes)] if owned else [],
+        balance="" if (said := projection.view.status()) is None else said.balance,
         change=_change(projection),
     )
 
@@ -94,5 +102,6 @@ def _facts(
         seconds_left=None if told is None or told.seconds_left < 0 else told.seconds_left,
         text="" if told is None else told.text,
         upgrade=request.way,
+        why=request.why,
         left=list(request.left),
     )

@@ -108,6 +108,29 @@ def test_nodes_that_read_no_input_receive(settings: ClusterSettings, tmp_path: P
 
 
 @pytest.mark.heavy
+def test_what_one_node_reads_alone_meets_by_key_on_all_and_is_written_by_another_alone(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    pipeline = Exchanged(settings, ("spent", "windows", "grand"), reader=0)
+    run_to_the_end(pipeline, tmp_path)
+    steps = pipeline.check()
+    pieces = [piece for step in steps for piece in step["exchanges"] if piece["runs"]]
+    sent = {
+        name: {(piece["partition"] // 2, run["node"]) for piece in pieces for run in piece["runs"]
+               if piece["exchange"].startswith(name) and not piece["exchange"].endswith("-deliver")}
+        for name in ("spent", "windows", "grand")
+    }  # fmt: skip
+    both = {(0, 0), (0, 1)}
+    assert sent == {"spent": both, "windows": both, "grand": {(0, 0)}}, (
+        "one sends to all; a total has one shard"
+    )
+    delivered = {(piece["partition"] // 2, run["node"]) for piece in pieces for run in piece["runs"]
+                 if piece["exchange"] == "grand-deliver"}  # fmt: skip
+    assert delivered == {(0, 1)}, "the only partition is the other node's"
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
 def test_keys_stay_where_they_are_by_shard(settings: ClusterSettings, tmp_path: Path) -> None:
     pipeline = Exchanged(settings, ("placed",))
     run_to_the_end(pipeline, tmp_path)

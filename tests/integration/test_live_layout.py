@@ -21,10 +21,12 @@ from tests.integration.test_layout_nodes import Changed
 from tests.support.exchanged import FILE, Exchanged
 from tests.support.following import until_step
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
+from tests.support.spark_hash import shard_of_text
 
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
 
 _EACH, _EVERY_S = 6, 0.3
+_SHARDS = 4
 
 
 @contextmanager
@@ -114,6 +116,34 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
     assert sorted({step["nodes"] for step in steps}) == [1, 2, 3]
     print("gaps", {nodes: _longest_gap_ms(steps, nodes) for nodes in (3, 2)})  # noqa: T201 - shown with -s
     print(json.dumps([(s["step"], s["nodes"], s["committed_ms"]) for s in steps]))  # noqa: T201
+
+
+def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    names = (f"user-{number}" for number in range(10_000))
+    users = [name for name in names if shard_of_text(name, _SHARDS) in (0, 2)]
+    pipeline = Exchanged(settings, ("spent",), 2, shards=_SHARDS, rebalances=True, users=users)
+    env = {**pipeline.env, "XDG_DATA_HOME": str(tmp_path / "home")}
+    with ExitStack() as stack:
+        run = ("run", str(FILE), "--master", "local[1]")
+        stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "run.log"))
+        pipeline.produce(_EACH)
+        until_made_by(pipeline, 2)
+        stack.enter_context(under_load(pipeline))
+        pipeline.until_status(lambda status: status.layout.number, "state is divided anew", PATIENCE_S)
+        made = pipeline.steps()[-1]["step"]
+        _until(pipeline, lambda step: step.step > made + 20, "steps go on")
+    with ExitStack() as stack:
+        stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "again.log"))
+        pipeline.until_done("all is committed", PATIENCE_S)
+        pipeline.until_status(
+            lambda status: (status.layout.number, status.layout.shards) == (1, [1, 3]),
+            "each node has one of the two heavy shards, and nothing moves any more",
+            PATIENCE_S,
+        )
+        assert not run_kcontrol("stop", pipeline.name, env=env).returncode
+    pipeline.check()
 
 
 def test_a_node_is_replaced_while_the_pipeline_makes_steps(settings: ClusterSettings, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import kcontrol
 NAME = os.environ["ORDERS_PIPELINE"]
 NODES = int(os.environ.get("EXCHANGED_NODES", "2"))
 QUERIES = os.environ["EXCHANGED_QUERIES"].split(",")
+READER = int(reader) if (reader := os.environ.get("EXCHANGED_READER")) else None
 INPUTS = {
     "clicks": "user string, item string, amount long, ts long",
     "names": "user string, name string, ts long",
@@ -39,6 +40,7 @@ OUTPUTS = {
     "added": {},
     "bought": {"key": "item"},
 }
+REBALANCE = kcontrol.Rebalance(every="5 s", when=1.5, checkpoints=2, least_bytes=0)
 READS = {"named": ("clicks", "names"), "paired": ("clicks", "names")}
 
 
@@ -46,7 +48,7 @@ pipeline = kcontrol.Pipeline(
     NAME,
     nodes=NODES,
     inputs=[
-        kcontrol.KafkaInput(name, topic=f"{NAME}-{name}", value_format="json", schema=schema)
+        kcontrol.KafkaInput(name, topic=f"{NAME}-{name}", value_format="json", schema=schema, node=READER)
         for name, schema in INPUTS.items()
         if any(name in READS.get(query, ("clicks",)) for query in QUERIES)
     ],
@@ -59,8 +61,11 @@ pipeline = kcontrol.Pipeline(
         heartbeat_timeout="8 s", open_timeout="5 min", step_timeout="150 s", transaction_timeout="200 s"
     ),
     checkpoint=kcontrol.Checkpoint(
-        os.environ.get("EXCHANGED_CHECKPOINTS") or None, keep=int(os.environ.get("EXCHANGED_KEEP", "2"))
+        os.environ.get("EXCHANGED_CHECKPOINTS") or None,
+        keep=int(os.environ.get("EXCHANGED_KEEP", "2")),
+        every=os.environ.get("EXCHANGED_EVERY", "60 s"),
     ),
+    rebalance=REBALANCE if os.environ.get("EXCHANGED_REBALANCES") else None,
     layout=kcontrol.Layout(
         max_tasks=2,
         records_per_task=20,

@@ -47,6 +47,7 @@ from tests.simulation.exchanged import GONE, ONE_WATERMARK
 from tests.simulation.exchanging import Exchanging
 from tests.simulation.invariants import check_begun, check_created, check_rerun, require
 from tests.simulation.rows import rows_of
+from tests.simulation.specs import shard_sizes
 from tests.simulation.states import (
     chain,
     check_finish,
@@ -225,7 +226,8 @@ class SimulatedEngine:
             return
         self.saving, saved = None, None
         if not error:
-            saved = SavedFiles(f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}", 1, 1)
+            name = f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}"
+            saved = SavedFiles(name, 1, 1, shard_sizes(self.spec))
             shards = self.spec.layout.shuffle_partitions
             self.world.store[saved.manifest] = StoredPart(
                 self.number, effect.step, self.pinned, shards, self.incarnation

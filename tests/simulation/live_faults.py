@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from kcontrol.core.model import LayoutRequest
 from tests.simulation.fleet import Fleet
 from tests.simulation.live_layout import SIZES, TIMEOUT_MS, asked, make_ready
-from tests.simulation.specs import PIPELINE
+from tests.simulation.specs import PIPELINE, REBALANCE
 
 
 def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
@@ -30,6 +31,19 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     request = LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS, replaced, without)
     world.append(request)
     counts["a node in the middle left out"] += without >= 0
+    return True
+
+
+def rebalancing_switched(fleet: Fleet, counts: Counter[str]) -> bool:
+    """On, mostly: the coordinator has state divided anew by itself."""
+    world = fleet.world
+    if not world.spec.stateful or not world.spec.exchanges:
+        return False
+    wanted = REBALANCE if fleet.random.random() < 0.8 else None
+    if wanted == world.spec.rebalance:
+        return False
+    world.submit(replace(world.spec, rebalance=wanted))
+    counts["rebalancing on"] += wanted is not None
     return True
 
 

@@ -14,6 +14,8 @@ from kcontrol.core.model import (
     LimitsSpec,
     OutputSpec,
     PipelineSpec,
+    RebalanceSpec,
+    ShardSize,
     StepPolicySpec,
     WatermarkPolicy,
     WatermarkSpec,
@@ -60,6 +62,17 @@ WATERMARKS = (
 PATIENT = StepPolicySpec(min_records=5, max_delay_ms=150, max_records=16, clock_ms=0, gaps_delay_ms=1_000)
 """Waits for more than one record; where it is in force, some offsets hold none, and those at the very end are
 passed over within the schedule."""
+
+
+WEIGHTS = (50, 20, 10, 10)
+"""Of the state of each shard, for ever: as they are dealt out first, the first of two nodes has more than it need have, and the
+first of three too much."""
+REBALANCE = RebalanceSpec(every_ms=100, when_percent=140, checkpoints=2, least_bytes=5, timeout_ms=8_000)
+
+
+def shard_sizes(spec: PipelineSpec) -> tuple[ShardSize, ...]:
+    """What a node says of shards that it has saved, its own and others."""
+    return tuple(ShardSize(shard, WEIGHTS[shard % SHARDS]) for shard in range(spec.layout.shuffle_partitions))
 
 
 def holds_record(spec: PipelineSpec, partition: int, offset: int) -> bool:

@@ -8,6 +8,7 @@ from kcontrol.core.model import Assignment, Checkpoint, PipelineSpec, StepBounda
 from kcontrol.core.step.assignment import Owners, dealt, resharded
 from tests.simulation.invariants import ZOMBIE, require, valid
 from tests.simulation.rows import Row, rows_for
+from tests.simulation.specs import REBALANCE, WEIGHTS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -17,6 +18,7 @@ NOT_WITHOUT = "an assignment without its checkpoint is never in the log"
 CUT = "with other shards come parts that are cut so, and only then"
 AS_ASKED = "a change of the layout is the one that was asked for, by its number"
 BALANCED = "a layout is balanced, and little moves"
+NEEDED = "state is divided anew by itself only where a node has too much, and not twice in a row"
 ONE_LAYOUT = "each shard is run by one node in each step"
 VOID = "nobody's state, and no checkpoint, has anything of a void step"
 DROPPED = "checkpoints of void steps are dropped with them"
@@ -123,8 +125,8 @@ def check_assignment(world: World, assignment: Assignment) -> None:
         asked = world.layouts.get(assignment.request_id)
         require(
             asked is not None
-            and (asked.number, asked.nodes, asked.replaced)
-            == (assignment.number, assignment.nodes, assignment.replaced),
+            and (asked.number, asked.nodes, asked.replaced, asked.owners or assignment.owners)
+            == (assignment.number, assignment.nodes, assignment.replaced, assignment.owners),
             AS_ASKED,
             (assignment, asked),
         )
@@ -135,6 +137,10 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     wanted = [(node, len(assignment.owners), step) for node in range(assignment.nodes)] if cut else []
     require(told == wanted, CUT, (assignment, told, wanted))
     before = resharded(before, len(assignment.owners))
+    by_itself = world.layouts.get(assignment.request_id)
+    if by_itself is not None and by_itself.why:
+        _check_needed(world, before, assignment, last)
+        return
     counts = [assignment.owners.count(node) for node in range(assignment.nodes)]
     least = sum(
         max(0, before.count(node) - -(-len(before) // assignment.nodes)) for node in range(assignment.nodes)
@@ -143,6 +149,24 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     require(max(counts) - min(counts) <= 1, BALANCED, (assignment, counts))
     moved = sum(was != now for was, now in zip(before, assignment.owners, strict=True))
     require(least <= moved <= least + assignment.nodes, BALANCED, (before, assignment, moved, least))
+
+
+def _check_needed(world: World, before: Owners, assignment: Assignment, last: Assignment | None) -> None:
+    """What each shard weighs never changes here."""
+    nodes = range(assignment.nodes)
+    had, has = (
+        [sum(weight for weight, owner in zip(WEIGHTS, table, strict=True) if owner == node) for node in nodes]
+        for table in (before, assignment.owners)
+    )
+    mean = sum(WEIGHTS) / assignment.nodes
+    before_last = None if last is None else world.layouts.get(last.request_id)
+    require(
+        max(had) * 100 > mean * REBALANCE.when_percent
+        and max(had) - max(has) >= mean / 10
+        and (before_last is None or not before_last.why),
+        NEEDED,
+        (before, assignment, last),
+    )
 
 
 def check_reset(world: World, boundary: StepBoundary, dropped: list[str]) -> None:

@@ -12,13 +12,15 @@ import pytest
 from kcontrol.core.coordinator import changing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import LayoutRequest, PipelineSpec
+from kcontrol.core.step.balance import Fullest
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.live_faults import live_layout_asked, live_made_ready
+from tests.simulation.live_faults import live_layout_asked, live_made_ready, rebalancing_switched
 from tests.simulation.schedule import run_schedule
-from tests.simulation.states import AS_ASKED, NOT_WITHOUT
+from tests.simulation.states import AS_ASKED, NEEDED, NOT_WITHOUT
 
 _SCHEDULES = 300
 _LIKELY = (live_layout_asked, live_made_ready) * 2
+_BALANCING = (rebalancing_switched, live_layout_asked, live_made_ready)
 
 
 def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> None:
@@ -47,6 +49,36 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
     assert counts["ready without having copied"] > 5, counts
 
 
+@pytest.mark.heavy
+def test_no_schedule_in_which_state_is_divided_anew_by_itself_breaks_an_invariant() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(_SCHEDULES):
+        try:
+            schedule = run_schedule(
+                *(seed, counts),
+                likely=_BALANCING,
+                stages=2 + seed % 2,
+                saving=True,
+                wide=True,
+                three=seed % 4 > 0,
+                replicas=seed % 4 == 0,
+                epochs=seed % 3 == 0,
+            )
+        except Exception as error:
+            error.add_note(f"seed {seed}, with rebalancing_switched")
+            raise
+        world = schedule.world
+        made = [world.layouts[each.request_id] for each in world.assignments if each.live]
+        counts["by itself"] += sum(each.why != "" for each in made)
+        counts["because somebody asked"] += sum(each.why == "" for each in made)
+    assert counts["by itself"] > 8, counts
+    assert counts["because somebody asked"] > 5, counts
+
+
+def _nobody_has_to_have_too_much() -> Patches:
+    return (patch.object(Fullest, "has_too_much", lambda *_: True),)
+
+
 def _it_may_be_made_over_any_step() -> Patches:
     """H2 without the checkpoint: one that was given up is not missed."""
     return (
@@ -72,6 +104,7 @@ def _its_number_is_not_looked_at() -> Patches:
 
 
 RULES = [
+    Rule(_nobody_has_to_have_too_much, NEEDED, likely=_BALANCING, stages=2, saving=True, wide=True),
     Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, 2_500, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_its_number_is_not_looked_at, AS_ASKED, 50, likely=_LIKELY, stages=2, saving=True, wide=True),
 ]

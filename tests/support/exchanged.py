@@ -10,7 +10,7 @@ import json
 import random
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,14 +43,18 @@ Rows = Counter[str]
 
 @dataclass
 class Exchanged:
-    """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints.
-    partitions: of its inputs. seed: of its records."""
+    """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints. users: who buys.
+    rebalances: state is divided anew by itself.
+    reader: the node that alone reads its inputs; None: all do. partitions: of its inputs. seed: of its records."""
 
     settings: ClusterSettings
     queries: tuple[str, ...]
     nodes: int = 2
     shards: int = field(default=0, kw_only=True)
     keep: int = field(default=2, kw_only=True)
+    reader: int | None = field(default=None, kw_only=True)
+    rebalances: bool = field(default=False, kw_only=True)
+    users: Sequence[str] = field(default=tuple(f"u{number}" for number in range(USERS)), kw_only=True)
     partitions: Mapping[str, int] = field(default_factory=lambda: PARTITIONS)
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     produced: Counter[str] = field(default_factory=Counter)
@@ -71,6 +75,8 @@ class Exchanged:
             "EXCHANGED_NODES": str(self.nodes),
             "EXCHANGED_SHARDS": str(self.shards or ""),
             "EXCHANGED_KEEP": str(self.keep),
+            "EXCHANGED_READER": "" if self.reader is None else str(self.reader),
+            **({"EXCHANGED_REBALANCES": "yes", "EXCHANGED_EVERY": "3 s"} if self.rebalances else {}),
             "KCONTROL_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
         }
 
@@ -80,7 +86,7 @@ class Exchanged:
             {"bootstrap.servers": self.settings.bootstrap_servers, "enable.idempotence": True}
         )
         for _ in range(count):
-            user = f"u{self._random.randrange(USERS)}"
+            user = self.users[self._random.randrange(len(self.users))]
             click = {
                 "user": user,
                 "item": f"i{self._random.randrange(ITEMS)}",

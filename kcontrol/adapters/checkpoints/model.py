@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
@@ -129,6 +130,15 @@ class Manifest(BaseModel):
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def shard_bytes(self) -> dict[int, int]:
+        """By shard that it holds, over all queries and operators."""
+        sizes = dict.fromkeys((each.shard for each in self.shards), 0)
+        for file in self.files:
+            if file.shard is not None:
+                sizes[self.shards[file.shard].shard] += file.size_bytes
+        return sizes
+
     def to_json(self) -> bytes:
         """Without shards it is as it was before there were any."""
         left_out = None if self.cut else {"cut", "shards"}
@@ -140,7 +150,7 @@ class PartReceipt:
     """A part that is whole in its place.
 
     manifest: its path from the location, as `restore`, `readable` and `drop` take it. files: how many.
-    size_bytes: of all of them. copied_bytes: of those that no earlier part had stored.
+    size_bytes: of all of them. copied_bytes: of those that no earlier part had stored. shard_bytes: by shard that it holds.
     """
 
     place: PartPlace
@@ -148,6 +158,7 @@ class PartReceipt:
     files: int
     size_bytes: int
     copied_bytes: int
+    shard_bytes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

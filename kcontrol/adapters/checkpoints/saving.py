@@ -212,9 +212,8 @@ class PartSave:
         return f"data/{self._name}/{path}"
 
     def _saved(self, manifest: Manifest, copied_bytes: int) -> PartReceipt:
-        return PartReceipt(
-            self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes
-        )
+        sizes = (len(manifest.files), manifest.size_bytes, copied_bytes)
+        return PartReceipt(self._place, self._manifest, *sizes, manifest.shard_bytes)
 
 
 def _pinned_files(pinned: Path) -> Iterator[Pinned]:

@@ -10,7 +10,7 @@ without a cause holds back: the look ends there. A duty is what is done in a sta
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import changing, checkpointing, holding, stopping
+from kcontrol.core.coordinator import changing, checkpointing, holding, rebalancing, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -306,6 +306,10 @@ def _note_in_place(found: Findings) -> None:
     follow_clock(state, found.defined)
 
 
+def _balance(found: Findings) -> None:
+    rebalancing.tend(found.turn, found.defined)
+
+
 def _is_timeout_changed(found: Findings) -> bool:
     return found.turn.state.transaction.timeout_ms != found.defined.limits.transaction_timeout_ms
 
@@ -472,9 +476,8 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard((_S.READY,), "a node is not in place", _is_a_node_awaited, _C.OUT_OF_PLACE),
     Guard((_S.ASSEMBLING,), "a node is not in place", _is_a_node_awaited, None),
     Guard((_S.ASSEMBLING,), "all nodes are in place", _are_all_in_place, _C.IN_PLACE),
-    Duty(
-        (_S.READY,), "it is noted that all nodes are in place, and the clock of steps is set", _note_in_place
-    ),
+    Duty((_S.READY,), "it is noted that all are in place, and the clock of steps is set", _note_in_place),
+    Duty((_S.READY,), "state that is unevenly divided is asked to be divided anew", _balance),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
     Duty((_S.READY,), "once all have copied what the new layout gives them, the last step is saved", _switch),

@@ -46,12 +46,13 @@ def pending_change(state: CoordinatorState) -> LayoutRequest | None:
 def unread_by_change(state: CoordinatorState) -> str:
     """What shows that whoever asks for another layout has read more of the log of steps, or ''."""
     request = pending_change(state)
-    if request is None or request.number <= _next_number(state):
+    if request is None or request.number <= next_number(state):
         return ""
-    return f"change {request.number} of the layout was asked for, and {_next_number(state) - 1} were read in the log of steps"
+    return f"change {request.number} of the layout was asked for, and {next_number(state) - 1} were read in the log of steps"
 
 
-def _next_number(state: CoordinatorState) -> int:
+def next_number(state: CoordinatorState) -> int:
+    """Of the next change of the layout, as far as was read."""
     assignment = state.steps.assignment
     return 1 if assignment is None else assignment.number + 1
 
@@ -79,7 +80,7 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         return
     change = state.changing.now
     if change is None or change.request_id != request.request_id:
-        target = changed(spec, request.nodes, left_out(request))
+        target = changed(spec, request.nodes, left_out(request), owners=request.owners)
         change = LiveChange(request.request_id, spec.fingerprint, target, state.now_ms, request.replaced)
         state.changing = state.changing.at(change)
     why = _lost(state, spec, change, request)
@@ -106,12 +107,15 @@ def _not_now(state: CoordinatorState, mode: DesiredMode) -> str:
 
 
 def _refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest) -> str:
-    number = _next_number(state)
+    number = next_number(state)
     if request.number != number:
         return f"change {request.number} of the layout was asked for, and the next one would be {number}: ask again"
     if request.nodes == 0:
         return "what was asked for before is withdrawn"
-    return refused_live(spec, request.nodes, state.steps.step, request.replaced, left_out(request))
+    if request.why and spec.rebalance is None:
+        return "the definition does not ask for rebalancing any more"
+    step = state.steps.step
+    return refused_live(spec, request.nodes, step, request.replaced, left_out(request), request.owners)
 
 
 def _lost(state: CoordinatorState, spec: PipelineSpec, change: LiveChange, request: LayoutRequest) -> str:
@@ -213,7 +217,7 @@ def due_assignment(state: CoordinatorState, spec: PipelineSpec) -> Assignment | 
     sizes = [0 if said is None else said.total_bytes for said in _all_ready(state, change)]
     return Assignment(
         pipeline=state.pipeline,
-        number=_next_number(state),
+        number=next_number(state),
         step=change.switched,
         nodes=target.nodes,
         owners=target.owners,

@@ -47,6 +47,7 @@ def _news(status: Status) -> tuple[object, ...]:
         *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
         *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
         *(status.clock_difference_ms, _layout_news(status), status.hold),
+        status.balance,
     )
 
 
@@ -91,6 +92,7 @@ def _status(turn: Turn) -> Status:
         clock_difference_ms=state.step_clock.difference_ms,
         layout=state.changing.told,
         hold=state.holding.told,
+        balance=state.balancing.text,
     )
 
 

@@ -101,7 +101,15 @@ class PipelineView:
         )
 
     def layout_request(self) -> LayoutRequest | None:
-        """The newest request to change the layout while the pipeline runs."""
+        """The newest request to change the layout while the pipeline runs. A coordinator's own counts only while nobody has
+        asked for anything that it had not read."""
+        asked = self.user_layout_request()
+        own = self._newest(LayoutRequest, keys.rebalance_key(self.pipeline))
+        known = "" if asked is None else asked.request_id
+        return own if own is not None and own.after == known else asked
+
+    def user_layout_request(self) -> LayoutRequest | None:
+        """The newest that is of no coordinator."""
         return self._newest(LayoutRequest, keys.layout_key(self.pipeline))
 
     def layout_ready(self, node: int) -> LayoutReady | None:

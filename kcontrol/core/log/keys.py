@@ -113,6 +113,11 @@ def layout_key(pipeline: str) -> str:
     return f"{pipeline}/layout"
 
 
+def rebalance_key(pipeline: str) -> str:
+    """Of the newest request by which a coordinator has state divided anew."""
+    return f"{pipeline}/layout/rebalance"
+
+
 def ready_key(pipeline: str, node: int) -> str:
     """Of how far whoever is to be a node is with that."""
     return f"{pipeline}/node/{node}/layout"
@@ -176,7 +181,7 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     InputDesired: lambda r: input_key(r.pipeline, r.input),
     SkipRequest: lambda r: skip_key(r.pipeline, r.input, r.partition),
     Hold: lambda r: hold_key(r.pipeline),
-    LayoutRequest: lambda r: layout_key(r.pipeline),
+    LayoutRequest: lambda r: rebalance_key(r.pipeline) if r.why else layout_key(r.pipeline),
     LayoutReady: lambda r: ready_key(r.pipeline, r.node),
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),

@@ -20,6 +20,7 @@ from kcontrol.core.model.checkpoints import (
     CheckpointPart,
     CheckpointRequest,
     SavedFiles,
+    ShardSize,
 )
 from kcontrol.core.model.control import (
     AgentPlacement,
@@ -66,6 +67,7 @@ from kcontrol.core.model.spec import (
     LimitsSpec,
     OutputSpec,
     PipelineSpec,
+    RebalanceSpec,
     StepPolicySpec,
 )
 from kcontrol.core.model.steps import Reset, StepBoundary, StepRecord
@@ -157,6 +159,7 @@ __all__ = [
     "PipelineSpec",
     "ReadLimit",
     "Reason",
+    "RebalanceSpec",
     "Received",
     "ReceivedPartition",
     "Replaying",
@@ -165,6 +168,7 @@ __all__ = [
     "SavedFiles",
     "SavedPart",
     "SchemaReference",
+    "ShardSize",
     "SkipRequest",
     "Skipped",
     "SkippedRange",

@@ -28,6 +28,14 @@ class CheckpointAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardSize:
+    """How much of the state a shard is, as it is saved."""
+
+    shard: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SavedFiles:
     """What an engine has put into the checkpoint location for one node and one step."""
 
@@ -35,6 +43,8 @@ class SavedFiles:
     """Where the list of the files is; it was written last."""
     files: int
     size_bytes: int
+    shards: tuple[ShardSize, ...] = ()
+    """Of each shard that it holds, by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ class CheckpointPart:
     files: int
     size_bytes: int
     error: str
+    shards: tuple[ShardSize, ...] = ()
+    """Of each shard that it holds, by number; (): there are none, or an older kcontrol has saved it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,6 +296,9 @@ class Status:
     """How far the newest request to change the layout is, or what became of it; None: there was none."""
     hold: HoldStatus | None = None
     """How far it is with the newest `Hold`; None: there was none."""
+    balance: str = ""
+    """How unevenly state is divided over the nodes, where the pipeline has it divided anew by itself, and what is done about
+    it; '': it is even, or the pipeline does not."""
 
 
 # --- control records: what a registry of schemas has said -----------------------------------------------------

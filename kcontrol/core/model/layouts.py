@@ -10,7 +10,8 @@ from kcontrol.core.model.words import LayoutPhase
 
 @dataclass(frozen=True, slots=True)
 class LayoutRequest:
-    """`p/layout`: divide the pipeline over another number of nodes, while it runs."""
+    """`p/layout`: divide the pipeline over another number of nodes, while it runs; `p/layout/rebalance`: divide its state
+    anew over those that there are, which the coordinator asks for itself."""
 
     pipeline: str
     request_id: str
@@ -32,6 +33,13 @@ class LayoutRequest:
     """Of an upgrade: the nodes that are still to be upgraded after this, in order; whoever goes on with it begins there."""
     whole: int = 0
     """Of an upgrade: how many nodes there are once it is over; with more or fewer it is between two of its changes."""
+    owners: tuple[int, ...] = ()
+    """Of a rebalancing: by shard, the node that is to own it; (): what follows from the rest."""
+    why: str = ""
+    """Of a rebalancing: what it is for; '' if somebody has asked."""
+    after: str = ""
+    """Of a rebalancing: the newest request of somebody that whoever wrote it had read, '' for none. Once there is a newer one
+    this one counts no more."""
 
 
 @dataclass(frozen=True, slots=True)

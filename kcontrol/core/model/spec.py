@@ -139,6 +139,22 @@ class CheckpointSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceSpec:
+    """When the coordinator itself has state divided anew over the nodes."""
+
+    every_ms: int
+    """Between the end of one change of the layout and the beginning of the next one, at least."""
+    when_percent: int
+    """Of the mean: when a node has more state than that, it has too much."""
+    checkpoints: int
+    """In so many of them in a row a node has to have too much."""
+    least_bytes: int
+    """A node that has less than this beyond the mean does not have too much."""
+    timeout_ms: int
+    """How long a change may be prepared."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineSpec:
     """`p/spec`: what runs under a pipeline's name."""
 
@@ -166,3 +182,5 @@ class PipelineSpec:
     """By shard, the node that owns it; (): as they were dealt out first. `owners_of` says it for both."""
     kept_in_place: tuple[str, ...] = ()
     """Queries on several nodes whose state is of the partitions that a node reads, not of shards: it can't be moved."""
+    rebalance: RebalanceSpec | None = None
+    """None: state is divided anew when somebody asks for it, and else never."""

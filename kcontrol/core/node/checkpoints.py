@@ -88,4 +88,5 @@ def _part(state: NodeMachine, command: Command, saved: SavedFiles, error: str) -
         files=saved.files,
         size_bytes=saved.size_bytes,
         error=error,
+        shards=saved.shards,
     )

@@ -65,12 +65,17 @@ class LayoutChange:
 
 
 def changed(
-    spec: PipelineSpec, nodes: int, without: int | None = None, shards: int | None = None
+    spec: PipelineSpec,
+    nodes: int,
+    without: int | None = None,
+    shards: int | None = None,
+    owners: Owners = (),
 ) -> LayoutChange:
     """The layout of so many nodes that comes out of the one in force, which `spec` is of.
 
     without: the node that is left out; None: those with the highest numbers, if there are to be fewer. shards: how many
-    there are to be, None: as many as there are. `refused_change` says first whether it can be done.
+    there are to be, None: as many as there are. owners: who is to own them, (): what moves least. `refused_change` says first
+    whether it can be done.
     """
     gone = set(range(nodes, spec.nodes)) if without is None else {without}
     members = [node for node in range(max(nodes, spec.nodes)) if node not in gone]
@@ -83,7 +88,7 @@ def changed(
         return tuple(number[node] for node in table)
 
     before = owners_of(spec)
-    owners = rebalanced(before if shards is None else resharded(before, shards), members)
+    owners = owners or rebalanced(before if shards is None else resharded(before, shards), members)
     inputs = {each.name: _dealt(each.node, each.node_of, members) for each in spec.inputs}
     written = {each.name: _written(spec, each) for each in spec.outputs}
     outputs = {
@@ -169,11 +174,16 @@ def refused_change(
 
 
 def refused_live(
-    spec: PipelineSpec, nodes: int, step: int, replaced: Sequence[int] = (), without: int | None = None
+    spec: PipelineSpec,
+    nodes: int,
+    step: int,
+    replaced: Sequence[int] = (),
+    without: int | None = None,
+    owners: Owners = (),
 ) -> str:
     """Why a pipeline that runs by `spec`, and has made so many steps, can't go on with so many nodes, or ''. replaced: nodes
     that are to be other processes, in place of another number of nodes. without: the one of them that is left out, and takes
-    the place of the one with the highest number."""
+    the place of the one with the highest number. owners: who is to own which shard, in place of all that."""
     where = f"pipeline {spec.pipeline!r}"
     if step == 0:
         return (
@@ -185,6 +195,8 @@ def refused_live(
             f"{where} keeps state and has no place for checkpoints, from which new nodes could take it: give its definition "
             "checkpoint=kcontrol.Checkpoint(LOCATION)"
         )
+    if owners:
+        return refused_owners(spec, owners)
     if without is not None:
         if nodes != spec.nodes - 1 or tuple(replaced) != (without,) or without == nodes:
             return f"{where} has {spec.nodes} nodes: one of them is left out at a time, whose number another process takes"
@@ -194,6 +206,20 @@ def refused_live(
     if nodes != spec.nodes or not {*replaced} <= set(range(spec.nodes)):
         return f"{where} has the nodes 0 to {spec.nodes - 1}, which are as many before and after some of them are replaced"
     return ""
+
+
+def refused_owners(spec: PipelineSpec, owners: Owners) -> str:
+    """Why the shards of the layout that `spec` is of can't become these nodes', or ''."""
+    where, now = f"pipeline {spec.pipeline!r}", owners_of(spec)
+    if spec.kept_in_place:
+        named = ", ".join(map(repr, spec.kept_in_place))
+        return (
+            f"{where}: query {named} keeps state of the partitions that each node reads, not behind an exchange: it can't be "
+            "moved"
+        )
+    if len(owners) != len(now) or {*owners} != set(range(spec.nodes)):
+        return f"{where} has {len(now)} shards and nodes 0 to {spec.nodes - 1}, each of which has to own one of them"
+    return f"{where} has its shards divided like that already" if owners == now else ""
 
 
 def _refused_partitions(spec: PipelineSpec, submitted: PipelineSpec, nodes: int, without: int | None) -> str:

@@ -44,6 +44,7 @@ def test_another_process_in_place_of_a_node_is_asked_for_and_shown_until_it_is_g
         await _begun(api)
         assert (await api.get(f"{P}/layout"))["layout"] == {
             **{"number": 0, "nodes": 1, "shards": [1]},
+            "balance": "",
             "change": None,
         }
         accepted = await api.post(f"{P}/layout", body={"replace": [0], "timeout_ms": 7})

@@ -43,6 +43,7 @@ from tests.simulation.engine import SimulatedEngine
 from tests.simulation.invariants import Violation, require
 from tests.simulation.sessions.ledger import Ledger
 from tests.simulation.sessions.network import Network
+from tests.simulation.specs import shard_sizes
 from tests.simulation.world import StoredPart, World
 
 _SLOWEST_SAVE = 12
@@ -139,7 +140,8 @@ class SessionsEngine:
         if self.inner.trouble is SavePart:
             self.inner.trouble = None
             raise CheckpointError("saving failed")
-        saved = SavedFiles(f"{step}/{self.inner.number}/{self.inner.incarnation}/{claim_epoch}", 1, 1)
+        name = f"{step}/{self.inner.number}/{self.inner.incarnation}/{claim_epoch}"
+        saved = SavedFiles(name, 1, 1, shard_sizes(self.inner.spec))
         self._world.store[saved.manifest] = StoredPart(
             self.inner.number,
             step,

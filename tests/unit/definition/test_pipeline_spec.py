@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, Rebalance, StepPolicy
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
@@ -18,6 +18,7 @@ from kcontrol.core.model import (
     LayoutSpec,
     OutputSpec,
     PipelineSpec,
+    RebalanceSpec,
     StepPolicySpec,
     WatermarkPolicy,
     WatermarkSpec,
@@ -86,6 +87,33 @@ def test_everything_is_in_the_spec() -> None:
         checkpoint=CheckpointSpec("file:///c", 5_000, 3, -1),
         kept_in_place=("delays",),
     )
+
+
+def test_how_state_is_divided_anew_is_in_the_spec_and_not_in_the_fingerprint() -> None:
+    assert Rebalance().to_spec() == RebalanceSpec(600_000, 130, 3, 16_000_000, 600_000)
+    spec = spec_of(
+        STATEFUL, rebalance=Rebalance(every="1 h", when=1.57, checkpoints=2, least_bytes=5, timeout=9)
+    )
+    assert spec.rebalance == RebalanceSpec(3_600_000, 157, 2, 5, 9)
+    assert spec_of(STATEFUL).rebalance is None
+    assert spec.fingerprint == spec_of(STATEFUL).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"checkpoint": None}, "moves state by way of checkpoints, and checkpoint = None: give it"),
+        (
+            {"outputs": [KafkaOutput("delays", topic="delays", partitioner="shard")]},
+            "gives shards to other nodes, and output 'delays' has partitioner = 'shard'",
+        ),
+    ],
+)
+def test_state_that_can_not_be_divided_anew_is_refused_before_anything_starts(
+    changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"pipeline 'late': rebalance {why}"):
+        spec_of(STATEFUL, rebalance=Rebalance(), **changes)
 
 
 def test_a_dead_letter_topic_is_one_more_output() -> None:

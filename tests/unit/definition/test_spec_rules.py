@@ -6,20 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.model import CheckpointSpec, PipelineSpec
+from kcontrol.core.model import CheckpointSpec, PipelineSpec, RebalanceSpec
 from kcontrol.definition.spec_rules import check_spec, succeed_unchanged
 from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.json import from_json, to_json
 from tests.unit.core.made import LIMITS, SPEC
 
 GOOD = replace(SPEC, fingerprint="f" * 64)
+REBALANCE = RebalanceSpec(600_000, 130, 3, 16_000_000, 600_000)
 INPUT, OUTPUT = GOOD.inputs[0], GOOD.outputs[0]
 
 
 def test_what_a_node_has_submitted_is_good_and_survives_json() -> None:
     check_spec(GOOD)
     check_spec(replace(GOOD, checkpoint=CheckpointSpec("file:///c", 60_000, 2, -1)))
-    assert from_json(PipelineSpec, to_json(GOOD)) == GOOD
+    check_spec(replace(GOOD, rebalance=REBALANCE))
+    for good in (GOOD, replace(GOOD, rebalance=REBALANCE)):
+        assert from_json(PipelineSpec, to_json(good)) == good
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,7 @@ def test_what_a_node_has_submitted_is_good_and_survives_json() -> None:
             "must be shorter than transaction_timeout",
         ),
         (replace(GOOD, checkpoint=CheckpointSpec("file:///c", 0, 2, -1)), "every"),
+        (replace(GOOD, rebalance=replace(REBALANCE, when_percent=110)), "when"),
         (
             replace(GOOD, policy=replace(GOOD.policy, clock_ms=2**64)),
             "policy.clock_ms: 18446744073709551616 is too large",
@@ -71,7 +75,9 @@ def test_of_a_pipeline_that_is_there_only_settings_may_change() -> None:
     )
     assert succeed_unchanged(faster, GOOD) == faster
     assert succeed_unchanged(GOOD, None) == GOOD
+    evening = replace(GOOD, rebalance=REBALANCE)
+    assert (succeed_unchanged(evening, GOOD), succeed_unchanged(GOOD, evening)) == (evening, GOOD)
     with pytest.raises(
-        SpecChangedError, match=r"with other stateful, inputs; only policy, limits and checkpoint"
+        SpecChangedError, match=r"with other stateful, inputs; only policy, limits, checkpoint and rebalance"
     ):
         succeed_unchanged(replace(GOOD, stateful=False, inputs=(replace(INPUT, start_offsets=(6, 0)),)), GOOD)

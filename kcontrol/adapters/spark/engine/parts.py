@@ -18,7 +18,7 @@ from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.spark.state.assembling import Assembled, PartsOfNodes, QueryNeeds, Taker
 from kcontrol.adapters.spark.state.holding import held_shards
 from kcontrol.adapters.spark.state.workdir import WorkDir
-from kcontrol.core.model import Checkpoint, SavedFiles
+from kcontrol.core.model import Checkpoint, SavedFiles, ShardSize
 from kcontrol.core.step.assignment import Owners, saved_owners
 from kcontrol.errors import CheckpointError, KcontrolError
 
@@ -134,7 +134,8 @@ class NodeParts:
         finally:
             self._workdir.unpin(step)
             self._pinned = None
-        return SavedFiles(saved.manifest, saved.files, saved.size_bytes)
+        shards = tuple(ShardSize(shard, size) for shard, size in sorted(saved.shard_bytes.items()))
+        return SavedFiles(saved.manifest, saved.files, saved.size_bytes, shards)
 
     async def drop(self, kept: Sequence[Checkpoint]) -> None:
         """Delete the node's parts of steps up to the newest kept checkpoint that no kept one names, and what

@@ -27,6 +27,7 @@ export function layout(status) {
     { class: "panel", key: "layout", "aria-labelledby": "shards-title" },
     h("h2", { id: "shards-title" }, "Layout"),
     h("p", { class: "sub" }, owned(now)),
+    now.balance && !underWay && h("p", { key: "balance", class: "note" }, now.balance),
     now.change && changed(now.change, underWay),
     form(status, underWay),
   );
@@ -38,7 +39,8 @@ function owned({ nodes, shards, number }) {
 }
 
 function changed(change, underWay) {
-  const what = change.nodes ? `To ${counted(change.nodes, "node")}` : "Withdrawal";
+  const asked = change.nodes ? `To ${counted(change.nodes, "node")}` : "Withdrawal";
+  const what = change.why || asked;
   const replaced = change.replaced.length ? `, node ${change.replaced.join(", ")} by another process` : "";
   const upgrade = change.upgrade ? ` (upgrade, ${change.upgrade})` : "";
   const failed = change.phase === "refused" || change.phase === "given_up";
