@@ -46,9 +46,9 @@ _log = logging.getLogger("kcontrol.deliver")
     "address",
     required=True,
     metavar="URL",
-    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; for a "
-    "webhook, https://HOST/PATH; delta:///PATH for a table of Delta Lake, parquet:///PATH for Parquet files by step. Without a password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a "
-    "webhook in a header, with --headers-file.",
+    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; delta:///PATH "
+    "for a table of Delta Lake; parquet:///PATH for Parquet files by step; or, for a webhook, https://HOST/PATH. Without a "
+    "password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a webhook in a header, with --headers-file.",
 )
 @click.option("--output", required=True, metavar="NAME", help="The pipeline's output that is delivered.")
 @click.option(
@@ -116,7 +116,7 @@ _log = logging.getLogger("kcontrol.deliver")
 @click.option(
     "--adopt",
     is_flag=True,
-    help="The table was restored, and holds the steps that were delivered; for Delta Lake, with --resync: those before --start.",
+    help="The table was restored, and holds the steps that were delivered; with --resync (Delta Lake): those before --start.",
 )
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."

@@ -16,6 +16,7 @@ from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.agent.following import KnownAgents
 from kcontrol.apps.http_server import serve_interface
+from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
@@ -39,6 +40,7 @@ class Served:
     port: int = 0
     ask: Ask = nobody_answers
     agents: ClusterSeen = NOBODY
+    resets: Resets = no_resets
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -54,6 +56,7 @@ class Served:
             *(self._listener, CLUSTER, MemorySource(self.kafka), make_registry()),
             ask=self.ask,
             agents=KnownAgents(self.agents),
+            resets=self.resets,
         )
         self._serving = asyncio.create_task(serving)
 

@@ -174,7 +174,9 @@ class ParquetSteps:
         except OSError as error:
             if error.errno not in _THERE:
                 raise
-            raise TargetAwayError(f"{self}: step {step} was there already: another process has added it") from error
+            raise TargetAwayError(
+                f"{self}: step {step} was there already: another process has added it"
+            ) from error
         _sync(self._path)
 
     def _place(self, step: int) -> Path:
@@ -182,8 +184,9 @@ class ParquetSteps:
 
     def _newest(self) -> int | None:
         beginning = f"{STEP_COLUMN}="
-        names = [each.removeprefix(beginning) for each in os.listdir(self._path) if each.startswith(beginning)]
-        return max((int(each) for each in names if each.isdecimal()), default=None)
+        names = (each.name for each in self._path.iterdir() if each.name.startswith(beginning))
+        numbers = (each.removeprefix(beginning) for each in names)
+        return max((int(each) for each in numbers if each.isdecimal()), default=None)
 
     def _delivery(self) -> TableDelivery | None:
         try:
@@ -206,7 +209,9 @@ class ParquetSteps:
         try:
             return str(json.loads(path.read_bytes())["print"])
         except (ValueError, KeyError, TypeError) as error:
-            raise DeliveryHaltedError(f"{path}: can't be read ({error!r}): remove the step's directory") from error
+            raise DeliveryHaltedError(
+                f"{path}: can't be read ({error!r}): remove the step's directory"
+            ) from error
 
     def _put_once(self, path: Path, content: bytes) -> None:
         """Whole, and whoever comes second changes nothing."""

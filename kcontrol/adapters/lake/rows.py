@@ -50,7 +50,9 @@ class BatchMaker:
             )
         self.rows = self.bad_rows = 0
 
-    def batches(self, step: int, records: PlacedRecords, beat: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, step: int, records: PlacedRecords, beat: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
         """Of a step; `rows` and `bad_rows` are counted on the way. beat: called once for each batch. Raises
         DeliveryHaltedError: a record is no row."""
         self.rows = self.bad_rows = 0
@@ -85,14 +87,14 @@ class BatchMaker:
             _log.warning("left out: %s", said)
 
     def _batch(self, columns: list[list[Any]]) -> pa.RecordBatch:
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
-        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _row(self, key: bytes | None, value: bytes | None) -> list[Any]:
         if value is None and not self._is_raw:
-            raise BadRowError("the value is null, which deletes a row, and rows are only added to such a table")
+            raise BadRowError(
+                "the value is null, which deletes a row, and rows are only added to such a table"
+            )
         fields = self._fields(key, value)
         extra = fields.keys() - self._names
         if extra:

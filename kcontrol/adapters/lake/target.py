@@ -141,6 +141,6 @@ class LakeTarget:
         held = self._table.read()
         if held is None:
             raise DeliveryHaltedError(
-                f"{self}: what was delivered to it is not known any more: it was made anew while the delivery ran. Start it again"
+                f"{self}: what was delivered to it is not known any more: it was made anew under the delivery. Start it again"
             )
         return held

@@ -28,8 +28,10 @@ _SIMPLE = {
     **dict.fromkeys(("timestamp", "timestamp_ltz"), pa.timestamp("us", "UTC")),
     "timestamp_ntz": pa.timestamp("us"),
 }
-TYPES = "STRING, BIGINT, INT, SMALLINT, TINYINT, DOUBLE, FLOAT, DECIMAL(P,S), BOOLEAN, BINARY, DATE, TIMESTAMP, \
+TYPES = (
+    "STRING, BIGINT, INT, SMALLINT, TINYINT, DOUBLE, FLOAT, DECIMAL(P,S), BOOLEAN, BINARY, DATE, TIMESTAMP, \
 TIMESTAMP_NTZ, ARRAY<T>, MAP<STRING, T> and STRUCT<NAME: T, ...>"
+)
 
 
 def schema_of(ddl: str) -> pa.Schema:

@@ -115,9 +115,7 @@ def _moment(value: Any, *, has_zone: bool) -> dt.datetime:
     if has_zone and value.tzinfo is None:
         raise ValueError("it has no time zone, which TIMESTAMP needs: make the column a TIMESTAMP_NTZ")
     if not has_zone and value.tzinfo is not None:
-        raise ValueError(
-            "it has a time zone, which TIMESTAMP_NTZ would drop: make the column a TIMESTAMP"
-        )
+        raise ValueError("it has a time zone, which TIMESTAMP_NTZ would drop: make the column a TIMESTAMP")
     return value
 
 

@@ -94,9 +94,7 @@ def test_a_step_with_a_bad_row_is_not_there_at_all(
     assert steps_of(life.kind, life.path) == [1, 2]
 
 
-def test_void_steps_halt_it(
-    life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory
-) -> None:
+def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory) -> None:
     maker = StepsMaker(settings, topic_factory)
     for step in (1, 2):
         maker.step(step, outputs(step))

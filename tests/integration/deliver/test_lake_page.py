@@ -45,13 +45,17 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
     with ExitStack() as stack:
         processes = [
             stack.enter_context(
-                KcontrolProcess(*shlex.split(replaced(line))[1:], *FORMAT, log=tmp_path / str(n), cwd=tmp_path)
+                KcontrolProcess(
+                    *shlex.split(replaced(line))[1:], *FORMAT, log=tmp_path / str(n), cwd=tmp_path
+                )
             )
             for n, line in enumerate(begin.text.splitlines())
         ]
 
         def told() -> bool:
-            return missing(replaced(shown.text), run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout) is None
+            return (
+                missing(replaced(shown.text), run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout) is None
+            )
 
         until(told, "kcontrol status shows what the page does", 60, processes[0].text)
         assert [each.terminate() for each in processes] == [0, 0]
@@ -62,11 +66,26 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
 @pytest.mark.parametrize(
     ("to", "more", "code", "sentence"),
     [
-        ("delta://data", (), ConfigurationError, "give the whole path of a directory, such as delta:///data/totals"),
-        ("parquet:///x", ("--mode", "upsert"), ConfigurationError, "--mode says nothing to a directory of Parquet"),
+        (
+            "delta://data",
+            (),
+            ConfigurationError,
+            "give the whole path of a directory, such as delta:///data/totals",
+        ),
+        (
+            "parquet:///x",
+            ("--mode", "upsert"),
+            ConfigurationError,
+            "--mode says nothing to a directory of Parquet",
+        ),
         ("delta:///x", ("--create", "id BIGNIT"), ConfigurationError, "'BIGNIT' is no type"),
         ("delta:///dev/null/x", ("--create", "id INT"), DeliveryHaltedError, "/dev/null/x: "),
-        ("parquet:///dev/null/x", ("--create", "id INT"), DeliveryHaltedError, "/dev/null/x: Not a directory"),
+        (
+            "parquet:///dev/null/x",
+            ("--create", "id INT"),
+            DeliveryHaltedError,
+            "/dev/null/x: Not a directory",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(
