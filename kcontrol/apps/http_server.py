@@ -50,8 +50,7 @@ async def serve_interface(
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask: whoever answers questions about tables. agents, regions: None: there are none. resets: whoever resets
-    pipelines.
+    ask, resets: whoever answers questions about tables, and resets pipelines. agents, regions: None: there are none.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -81,13 +80,10 @@ async def serve_interface(
         ask_region=asked.ask,
         resets=resets,
     )
-    following = asyncio.create_task(projections.run())
-    looking = [asyncio.create_task(each.run()) for each in (agents, regions)]
-    serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
-    tasks = (following, *looking, serving)
+    serving = listener.serve(make_app(plane, limits, listener.options.token))
+    tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]
     try:
-        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old
-        # news.
+        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():

@@ -21,7 +21,7 @@ MAX_TEXT = 500
 MAX_LEFT = 1_000
 
 
-class ResetBody(BaseModel):
+class WantedReset(BaseModel):
     """Which step the pipeline goes back to."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -67,7 +67,7 @@ class ResetAnswer(BaseModel):
 
 
 @router.post("/reset", responses=responses(404, 409, 500))
-async def reset(plane: ThePlane, pipeline: ThePipeline, body: ResetBody) -> ResetAnswer:
+async def reset(plane: ThePlane, pipeline: ThePipeline, body: WantedReset) -> ResetAnswer:
     """Take a stopped pipeline back to one of its steps, with its state, its positions and its watermark, in one transaction.
     Refused while anybody works for it, and by servers that were not started with --allow-resets."""
     order = ResetOrder(

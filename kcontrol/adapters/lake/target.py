@@ -1,7 +1,7 @@
 """A table of files that committed steps are added to, each by one atomic change that holds its number.
 
 That change is what makes a step exactly once (`StepTable.add`): who comes too late with it changes nothing, whoever dies
-before it has changed nothing. Who is at work is a consumer group's to say (`Turn`), so that two don't write every step
+before it has changed nothing. Who is at work is a consumer group's to say (`DeliveryTurn`), so that two don't write every step
 twice to throw one of them away; correctness rests on the table alone.
 """
 
@@ -24,7 +24,7 @@ from kcontrol.core.step.following import (
 from kcontrol.errors import DeliveryHaltedError
 
 
-class Turn(Protocol):
+class DeliveryTurn(Protocol):
     """Whose the delivery is. All raise TargetAwayError; `beat` ReplacedError once another process has the delivery."""
 
     def open(self) -> None: ...
@@ -73,7 +73,7 @@ class LakeTarget:
     guarantee = Guarantee.EXACTLY_ONCE
     held_by = "another process"
 
-    def __init__(self, table: StepTable, turn: Turn, pipeline: str, rules: BatchRules) -> None:
+    def __init__(self, table: StepTable, turn: DeliveryTurn, pipeline: str, rules: BatchRules) -> None:
         self._table, self._turn, self._pipeline, self._rules = table, turn, pipeline, rules
         self._maker: BatchMaker | None = None
         self.kind = table.kind

@@ -44,7 +44,7 @@ _context = multiprocessing.get_context("forkserver")
 
 
 class EverybodysTurn:
-    """A Turn that nobody waits for."""
+    """A DeliveryTurn that nobody waits for."""
 
     def open(self) -> None: ...
 

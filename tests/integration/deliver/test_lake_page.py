@@ -40,7 +40,7 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
     here = str(tmp_path / "data")
 
     def replaced(text: str) -> str:
-        return text.replace("/data", here).replace(" orders ", f" {PIPELINE} ")
+        return text.replace("/data", here).replace("deliver orders", f"deliver {PIPELINE}")
 
     with ExitStack() as stack:
         processes = [

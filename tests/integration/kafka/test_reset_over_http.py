@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,14 @@ def _serving(directory: Path, *options: str) -> KcontrolProcess:
 def _client(process: KcontrolProcess) -> httpx.Client:
     process.says('"serve"')
     client = httpx.Client(base_url=json.loads(process.text().splitlines()[0])["serve"], timeout=60)
-    until(lambda: client.get("/health/ready").status_code == 200, "the server is ready", 60, process.text)
+
+    def is_ready() -> bool:
+        try:
+            return client.get("/health/ready").status_code == 200
+        except httpx.ConnectError:
+            return False
+
+    until(is_ready, "the server is ready", 240, process.text)
     return client
 
 
@@ -49,10 +57,10 @@ def test_a_stopped_pipeline_goes_back(
     )
     plan, body = _bodies()
     path = f"/v1/pipelines/{PIPELINE}/reset"
-    with _serving(tmp_path) as process, _client(process) as client:
+    with _serving(tmp_path) as process, closing(_client(process)) as client:
         refused = client.post(path, json={"to_step": 1})
         assert (refused.status_code, "--allow-resets" in refused.text) == (409, True), refused.text
-    with _serving(tmp_path, "--allow-resets") as process, _client(process) as client:
+    with _serving(tmp_path, "--allow-resets") as process, closing(_client(process)) as client:
         unknown = client.post(path, json={"to_step": 9})
         assert (unknown.status_code, "has no step 9" in unknown.text) == (422, True), unknown.text
         planned = client.post(path, json=plan)
