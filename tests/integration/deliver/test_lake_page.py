@@ -52,12 +52,17 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
             for n, line in enumerate(begin.text.splitlines())
         ]
 
-        def told() -> bool:
-            return (
-                missing(replaced(shown.text), run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout) is None
-            )
+        said = ""
 
-        until(told, "kcontrol status shows what the page does", 60, processes[0].text)
+        def told() -> bool:
+            nonlocal said
+            said = run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout
+            return missing(replaced(shown.text), said) is None
+
+        def now() -> str:
+            return "\n".join((said, *(each.text() for each in processes)))
+
+        until(told, "kcontrol status shows what the page does", 240, now)
         assert [each.terminate() for each in processes] == [0, 0]
     for kind, name in (("delta", "totals"), ("parquet", "archive")):
         assert steps_of(kind, tmp_path / "data" / name) == [1, 2]
