@@ -25,7 +25,8 @@ from bench.topics import create_topics, delete_topics
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
-from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.fetching import ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults

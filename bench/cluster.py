@@ -1,20 +1,32 @@
-"""`python -m bench.cluster --agents 10 100`: how many entries a cluster's log takes for joins, a death, a
-restart; nothing is timed.
+"""`python -m bench.cluster --agents 10 100 1000`: how many entries a cluster's log takes for joins, a death, a
+restart. These figures are the same on every machine. `--entries 100000`: how long it takes to apply so many.
 
 Agents as they run (`AgentMachine`) on one log in memory, in rounds of one beat; each reads all, says at most
-one thing, and reads again. The figures are the same on every machine.
+one thing, and reads again. That all make the same value of an entry is for tests: here it is made once.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
+import time
 from collections import Counter
 
+from kcontrol.core.cluster import ring
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.diff import diff
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob
+from kcontrol.core.cluster.entries import (
+    Accept,
+    ClusterEntry,
+    Drain,
+    KillJob,
+    Leave,
+    Notify,
+    Prepare,
+    SubmitJob,
+)
 from kcontrol.core.cluster.explain import explain
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, ClusterPolicy, Replica, TaskSpec
@@ -23,12 +35,24 @@ from kcontrol.core.cluster.replica import apply
 MOST_ROUNDS = 400
 
 
+class _Agent(AgentMachine):
+    """Takes the value that somebody else has made of an entry."""
+
+    made: list[Replica]
+
+    def _apply(self, offset: int, entry: ClusterEntry | None) -> None:
+        assert entry is not None
+        self._said_ms.pop(entry, None)
+        self.replica = self.made[offset]
+
+
 class Cluster:
     """One log and its readers."""
 
     def __init__(self, agents: int) -> None:
         self.log: list[ClusterEntry] = []
         self.value: Replica = EMPTY
+        self._made: list[Replica] = []
         self.now_ms = 0
         names = [f"a{number:04}" for number in range(agents)]
         self.machines = {name: self._start(name) for name in names}
@@ -36,11 +60,14 @@ class Cluster:
     def _start(self, name: str, earlier: tuple[str, ...] = ()) -> AgentMachine:
         incarnation = f"{name}-{len(earlier)}"
         me = Identity(name, incarnation, 2, earlier=earlier)
-        return AgentMachine(me, AgentLimits(), self.now_ms, earlier[-1] if earlier else "")
+        agent = _Agent(me, AgentLimits(), self.now_ms, earlier[-1] if earlier else "")
+        agent.made = self._made
+        return agent
 
     def append(self, entry: ClusterEntry) -> None:
         self.value, _ = apply(self.value, len(self.log), entry)
         self.log.append(entry)
+        self._made.append(self.value)
 
     def round(self) -> None:
         """One beat of everybody, and what it leads to."""
@@ -49,8 +76,7 @@ class Cluster:
         said: list[Beat] = [beat for beat in beats if beat is not None]
         for machine in self.machines.values():
             machine.beat_sent(self.now_ms)
-            for beat in said:
-                machine.hear(beat)
+            machine.hear(*said)
             self._read(machine)
         for machine in self.machines.values():
             entry = machine.entry(self.now_ms)
@@ -110,8 +136,66 @@ def show(agents: int) -> None:
     print(f"  one is restarted: {len(cluster.log) - entries} entries")
 
 
+def entries_of(agents: int, count: int, seed: int = 1) -> list[ClusterEntry]:
+    """A long life of a cluster: all join, then at random restarts, deaths and joins, submissions, kills, drains."""
+    drawn, value, log = random.Random(seed), EMPTY, list[ClusterEntry]()
+    lives = Counter[str]()
+
+    def say(entry: ClusterEntry) -> None:
+        nonlocal value
+        if len(log) < count:
+            value, _ = apply(value, len(log), entry)
+            log.append(entry)
+
+    def who(name: str) -> tuple[str, str]:
+        return name, f"{name}-{lives[name]}"
+
+    def join(name: str) -> None:
+        say(Prepare(*who(name), slots=4))
+        say(Notify(*who(name)))
+        if name in value.accepted:
+            say(Accept(*who(name), *who(ring.watchers(value)[value.accepted[name]])))
+
+    for number in range(agents):
+        join(f"a{number:04}")
+    while len(log) < count:
+        name, job = drawn.choice(value.members), f"j{drawn.randrange(max(1, agents // 5)):03}"
+        match drawn.randrange(10):
+            case 0:
+                watcher = ring.watchers(value).get(name, name)
+                say(Leave(*who(name), *who(watcher), "silent"))
+                lives[name] += 1
+                join(name)
+            case 1 | 2 | 3:
+                before = f"{name}-{lives[name]}"
+                lives[name] += 1
+                say(Prepare(*who(name), previous=before, slots=4))
+            case 4:
+                say(KillJob(job, "k", len(log) - 1))
+            case 5:
+                say(Drain(name, not value.agents[name].draining))
+            case _:
+                task = TaskSpec("nodes", (nodes := drawn.randrange(1, 6)), nodes)
+                say(SubmitJob(job, f"r{len(log)}", len(log) - 1, "package", (task,)))
+    return log
+
+
+def time_entries(agents: int, count: int) -> None:
+    log, value, rejected = entries_of(agents, count), EMPTY, 0
+    began = time.process_time()
+    for offset, entry in enumerate(log):
+        value, why = apply(value, offset, entry)
+        rejected += bool(why)
+    seconds = time.process_time() - began
+    print(f"{count} entries, {agents} agents: {seconds:.1f} s of the processor, {rejected} rejected")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--agents", type=int, nargs="+", default=[10, 100], metavar="N")
-    for count in parser.parse_args(sys.argv[1:]).agents:
-        show(count)
+    parser.add_argument("--entries", type=int, default=0, metavar="N", help="apply so many, too")
+    options = parser.parse_args(sys.argv[1:])
+    for number in options.agents:
+        show(number)
+        if options.entries:
+            time_entries(number, options.entries)

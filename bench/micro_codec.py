@@ -11,6 +11,7 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -55,12 +56,12 @@ def main() -> None:
     for kind in (DigestKind.NONE, DigestKind.OUTPUT):
         for partitions in (1, 4):
             name = f"encode, digest {kind.name.lower()}, {partitions} partition(s)"
-            show(name, rate(lambda k=kind, p=partitions: encode(rows, k, p)), aiokafka_write)
+            show(name, rate(partial(encode, rows, kind, partitions)), aiokafka_write)
     show("decode, aiokafka", aiokafka_read, aiokafka_read)
     for kind in (DigestKind.NONE, DigestKind.INPUT_UNTIMED, DigestKind.INPUT):
         for headers in (False, True):
             name = f"decode, digest {kind.name.lower()}{', headers' if headers else ''}"
-            show(name, rate(lambda k=kind, h=headers: decode(log, k, headers=h)), aiokafka_read)
+            show(name, rate(partial(decode, log, kind, headers=headers)), aiokafka_read)
     show("partitions of keys", rate(lambda: partition_of(rows.column("key"), 4)))
 
 

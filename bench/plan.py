@@ -41,33 +41,44 @@ class Measurement:
         return self.warm_up_steps + self.more_warm_up_steps
 
 
-LARGE = (
+LARGE: tuple[Measurement, ...] = (
     Measurement("passthrough", 800_000, 2, 4),
     Measurement("keyed", 800_000, 2, 4),
     Measurement("aggregate", 800_000, 2, 4),
 )
-SMALL = (
+SMALL: tuple[Measurement, ...] = (
     Measurement("passthrough", 1_000, 300, 100, 900),
     Measurement("aggregate", 1_000, 200, 100, 300),
 )
-PROFILED = tuple(Measurement(workload, 800_000, 3, 6) for workload in ("passthrough", "keyed", "aggregate"))
+PROFILED: tuple[Measurement, ...] = tuple(
+    Measurement(workload, 800_000, 3, 6) for workload in ("passthrough", "keyed", "aggregate")
+)
 """More steps than in `LARGE`, because the processor times are of all of them together."""
-SETTINGS = (Measurement("aggregate", 1_000, 60, 60), Measurement("passthrough", 800_000, 2, 3))
-PLANNING = (
+SETTINGS: tuple[Measurement, ...] = (
+    Measurement("aggregate", 1_000, 60, 60),
+    Measurement("passthrough", 800_000, 2, 3),
+)
+PLANNING: tuple[Measurement, ...] = (
     Measurement("passthrough", 1_000, 150, 100),
     Measurement("aggregate", 1_000, 150, 100),
     Measurement("passthrough", 800_000, 2, 4),
     Measurement("aggregate", 800_000, 2, 4),
 )
-EXCHANGING = (Measurement("aggregate", 1_000, 100, 100), Measurement("aggregate", 800_000, 2, 4))
-QUICK_EXCHANGING = (Measurement("aggregate", 1_000, 5, 10),)
-QUICK_PLANNING = (Measurement("passthrough", 1_000, 10, 15), Measurement("aggregate", 1_000, 10, 15))
-QUICK_SETTINGS = (Measurement("aggregate", 1_000, 10, 10),)
-QUICK_LARGE = (
+EXCHANGING: tuple[Measurement, ...] = (
+    Measurement("aggregate", 1_000, 100, 100),
+    Measurement("aggregate", 800_000, 2, 4),
+)
+QUICK_EXCHANGING: tuple[Measurement, ...] = (Measurement("aggregate", 1_000, 5, 10),)
+QUICK_PLANNING: tuple[Measurement, ...] = (
+    Measurement("passthrough", 1_000, 10, 15),
+    Measurement("aggregate", 1_000, 10, 15),
+)
+QUICK_SETTINGS: tuple[Measurement, ...] = (Measurement("aggregate", 1_000, 10, 10),)
+QUICK_LARGE: tuple[Measurement, ...] = (
     Measurement("passthrough", 200_000, 1, 2),
     Measurement("aggregate", 200_000, 1, 2),
 )
-QUICK_SMALL = (
+QUICK_SMALL: tuple[Measurement, ...] = (
     Measurement("passthrough", 1_000, 10, 15),
     Measurement("aggregate", 1_000, 10, 15),
 )

@@ -3,6 +3,9 @@ needs PySpark and nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -49,4 +52,8 @@ def _written(totals: DataFrame) -> DataFrame:
 
 
 QUERIES = {"passthrough": passthrough, "keyed": keyed, "aggregate": aggregate}
-MODES = {"passthrough": "append", "keyed": "append", "aggregate": "update"}
+MODES: Mapping[str, Literal["append", "update"]] = {
+    "passthrough": "append",
+    "keyed": "append",
+    "aggregate": "update",
+}

@@ -32,7 +32,7 @@ def run_spark(environment: SparkEnvironment, places: Places, measurement: Measur
         _check_written(places, measurement, sink, batches)
     finally:
         delete_topics(places.bootstrap_servers, sink)
-    starts = [datetime.fromisoformat(batch["started"]).timestamp() * 1_000 for batch in batches]
+    starts = [datetime.fromisoformat(str(batch["started"])).timestamp() * 1_000 for batch in batches]
     steps = [
         MeasuredStep(batch["records"], after - start, batch["duration_ms"])
         for batch, start, after in zip(batches, starts, starts[1:], strict=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.queries import NUMBER_DIGITS
@@ -92,6 +92,11 @@ def fill(
         }
     )
     failures: list[object] = []
+
+    def keep_failure(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
     for partition, messages in _chunks(first, records, partitions, keys):
         while len(producer) > 2 * CHUNK_RECORDS:
             producer.poll(0.01)
@@ -99,7 +104,7 @@ def fill(
             topic,
             messages,
             partition=_BY_KEY if by_key else partition,
-            on_delivery=lambda error, _: error and failures.append(error),
+            on_delivery=keep_failure,
         )
         failures.extend(message["_error"] for message in messages if "_error" in message)
     left = producer.flush(TIMEOUT_S)

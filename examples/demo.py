@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -94,6 +95,10 @@ class Demo:
         coordinator = processes.coordinator("coordinator", bootstrap_servers, self.home)
         node = processes.node(Path(flights.__file__), bootstrap_servers, self.home)
         self.processes = [coordinator, node]
+
+        def has_come(part: float) -> bool:
+            return records_in(feed.steps) >= part * total
+
         try:
             for process in self.processes:
                 process.start()
@@ -103,7 +108,7 @@ class Demo:
                 for victim, part in ((coordinator, KILL_COORDINATOR_AT), (node, KILL_NODE_AT)):
                     self._await(
                         feed,
-                        lambda part=part: records_in(feed.steps) >= part * total,
+                        partial(has_come, part),
                         START_TIMEOUT_S,
                         "progress",
                     )

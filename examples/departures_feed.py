@@ -60,6 +60,11 @@ def send(bootstrap_servers: str, per_second: int, seed: int, ended: threading.Ev
         }
     )
     failures: list[object] = []
+
+    def keep_failure(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
     dice, sent = random.Random(seed), 0
     while not ended.wait(1 / BATCHES_PER_S) and not failures:
         for _ in range(max(1, per_second // BATCHES_PER_S)):
@@ -68,7 +73,7 @@ def send(bootstrap_servers: str, per_second: int, seed: int, ended: threading.Ev
                 "departures",
                 json.dumps(record),
                 key=record["carrier"],
-                on_delivery=lambda error, _: error and failures.append(error),
+                on_delivery=keep_failure,
             )
             sent += 1
         producer.poll(0)

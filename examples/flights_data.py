@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 
 import pandas as pd
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 CHUNK_RECORDS = 10_000
 TIMEOUT_S = 60
@@ -48,11 +48,16 @@ def load(bootstrap_servers: str, topic: str, lines: Path, keys: list[bytes]) -> 
         }
     )
     failures: list[object] = []
+
+    def keep_failure(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
     values = lines.read_bytes().splitlines()
     for start in range(0, len(values), CHUNK_RECORDS):
         chunk = range(start, min(start + CHUNK_RECORDS, len(values)))
         messages = [{"key": keys[index], "value": values[index]} for index in chunk]
-        producer.produce_batch(topic, messages, on_delivery=lambda error, _: error and failures.append(error))
+        producer.produce_batch(topic, messages, on_delivery=keep_failure)
         while len(producer) > 5 * CHUNK_RECORDS:
             producer.poll(0.01)
     left = producer.flush(TIMEOUT_S)

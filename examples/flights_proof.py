@@ -53,9 +53,17 @@ def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]
     more."""
     found = []
     for message in read_topics(bootstrap_servers, topics, timeout_s=TIMEOUT_S):
-        key = message.key().decode() if message.key() is not None else None
-        place = (message.topic(), message.partition(), message.offset())
-        found.append(Found(*place, int(dict(message.headers())["step"]), key, json.loads(message.value())))
+        key, value, headers = message.key(), message.value(), dict(message.headers() or ())
+        found.append(
+            Found(
+                message.topic() or "",
+                message.partition() or 0,
+                message.offset() or 0,
+                int(headers["step"] or 0),
+                None if key is None else key.decode(),
+                json.loads(value or b""),
+            )
+        )
     return found
 
 

@@ -84,12 +84,13 @@ def read_topics(
                 )
             for message in messages:
                 error = message.error()
+                place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
                 if error is None:
                     yield message
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                elif message.offset() >= left.get((message.topic(), message.partition()), 0):
-                    left.pop((message.topic(), message.partition()), None)
+                elif offset >= left.get(place, 0):
+                    left.pop(place, None)
     finally:
         consumer.close()
 

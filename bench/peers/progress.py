@@ -83,7 +83,7 @@ class Progress:
     def ends(self, isolation: IsolationLevel) -> dict[int, int]:
         """Of the sink, by partition."""
         futures = self._admin.list_offsets(
-            dict.fromkeys(self._sink, OffsetSpec.latest()), isolation_level=isolation
+            {part: OffsetSpec.latest() for part in self._sink}, isolation_level=isolation
         )
         return {where.partition: future.result(TIMEOUT_S).offset for where, future in futures.items()}
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kcontrol.errors import JavaError
@@ -41,7 +42,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     Raises JavaError: there is none, it doesn't run, or it is older than 17.
     """
     executable, origin = _locate(environ)
-    version = _major_version(executable, origin)
+    version = _major_version(executable, origin, executable.stat().st_mtime_ns)
     if version < MINIMUM_VERSION:
         raise JavaError(
             f"Found Java {version} at {executable} ({origin}), but Java {MINIMUM_VERSION} or newer is "
@@ -63,7 +64,9 @@ def _locate(environ: Mapping[str, str]) -> tuple[Path, str]:
     return Path(found), "from PATH"
 
 
-def _major_version(executable: Path, origin: str) -> int:
+@lru_cache(maxsize=8)
+def _major_version(executable: Path, origin: str, _written_ns: int) -> int:
+    """Asked of each program once: the answer takes a JVM. One that was written since is another."""
     try:
         result = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False

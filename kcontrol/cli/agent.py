@@ -7,11 +7,14 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics, ensure_packages_topic
+from kcontrol.apps.agent.environments import MAX_ENVIRONMENTS, HostEnvironments
+from kcontrol.apps.agent.environments import TIMEOUT_S as ENVIRONMENT_TIMEOUT_S
 from kcontrol.apps.agent.nodes import PACKAGES_TAG, NodeCommands, check_agent_name
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.serve import AgentOptions, serve
@@ -20,6 +23,9 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
+
+if TYPE_CHECKING:
+    from kcontrol.apps.agent.trust import TrustedKeys
 
 
 @click.command()
@@ -39,6 +45,28 @@ from kcontrol.settings.places import data_home
     default=False,
     show_default=True,
     help="Run what was submitted with its code, too: whoever may write the cluster's topics runs code here.",
+)
+@click.option(
+    "--trusted-keys",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --packages: run only what was signed (kcontrol submit --sign) by one of these public keys, a line each as in "
+    "id_ed25519.pub.",
+)
+@click.option(
+    "--environments",
+    type=click.IntRange(1, 1_000),
+    default=MAX_ENVIRONMENTS,
+    show_default=True,
+    help="So many environments of packages with requirements are kept, besides those in use.",
+)
+@click.option(
+    "--environment-timeout",
+    "environment_timeout_s",
+    type=click.FloatRange(1.0, 86_400.0),
+    default=ENVIRONMENT_TIMEOUT_S,
+    show_default=True,
+    help="Seconds that one may take to be made.",
 )
 @click.option(
     "--work-dir",
@@ -69,6 +97,9 @@ def agent(
     tags: str,
     files: Path | None,
     runs_packages: bool,
+    trusted_keys: Path | None,
+    environments: int,
+    environment_timeout_s: float,
     work_dir: Path | None,
     kill_after_s: float,
     leaves: bool,
@@ -88,6 +119,9 @@ def agent(
         raise ConfigurationError("say what may be run here: --files FOLDER, or --packages, or both")
     if files is not None and not files.is_dir():
         raise ConfigurationError(f"--files {files}: there is no such folder on this host")
+    if trusted_keys is not None and not runs_packages:
+        raise ConfigurationError("--trusted-keys says whose packages are run: it goes with --packages")
+    trusted = None if trusted_keys is None else _trusted(trusted_keys)
     asyncio.run(check_cluster(cluster))
     ensure_topics(cluster)
     ensure_cluster_topics(cluster)
@@ -95,10 +129,12 @@ def agent(
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
     found = tuple(dict.fromkeys((*found, PACKAGES_TAG))) if runs_packages else found
     folder = (work_dir or data_home() / "agent").resolve()
+    packages, made = None, None
     if runs_packages:
         ensure_packages_topic(cluster)
-    packages = HostPackages(cluster, folder / "packages") if runs_packages else None
-    commands = NodeCommands(files, cluster.bootstrap_servers, folder / "nodes", packages)
+        packages = HostPackages(cluster, folder / "packages", trusted)
+        made = HostEnvironments(folder / "environments", environments, environment_timeout_s)
+    commands = NodeCommands(files, cluster.bootstrap_servers, folder / "nodes", packages, made)
 
     def tell(what: str) -> None:
         facts = {"agent": own, "pid": os.getpid(), "told": what}
@@ -107,3 +143,10 @@ def agent(
     session = SessionOptions(coordinator=commands.coordinator(own))
     options = AgentOptions(own, slots, found, folder, round(kill_after_s * 1000), leaves, session)
     asyncio.run(serve(cluster, options, commands, tell))
+
+
+def _trusted(file: Path) -> TrustedKeys:
+    # Whoever checks no signature does not load the library for them.
+    from kcontrol.apps.agent.trust import TrustedKeys
+
+    return TrustedKeys(file)

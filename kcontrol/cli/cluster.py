@@ -13,15 +13,9 @@ import click
 
 from kcontrol.apps.agent.looking import ClusterView, Wish
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
-from kcontrol.apps.agent.packing import pack
 from kcontrol.apps.agent.placing import place as place_job
-from kcontrol.cli.options import (
-    cluster_option,
-    debug_option,
-    include_option,
-    json_option,
-    package_option,
-)
+from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.cluster.entries import Drain, KillJob
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
@@ -62,7 +56,7 @@ def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> No
             return [_entry(one) for one in list(view.entries)[-last:]]
         seen = ClusterSeen(value, await view.newest_beats())
         agents = [] if what == "jobs" else agents_of(seen)
-        jobs = [] if what == "agents" else jobs_of(value)
+        jobs = [] if what == "agents" else jobs_of(value, view.entries)
         shown: list[AgentFacts | JobFacts] = [*agents, *jobs]
         return [(one.text, one.model_dump(mode="json")) for one in shown]
 
@@ -77,6 +71,8 @@ def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> No
 @click.argument("file")
 @package_option
 @include_option
+@requirements_option
+@sign_option
 @click.option("--job", required=True, help="The job's name: that of the pipeline.")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many nodes it has.")
 @click.option("--tags", default="", metavar="A,B", help="What an agent must have, to run one of them.")
@@ -87,6 +83,8 @@ def place(
     file: str,
     with_code: bool,
     included: tuple[Path, ...],
+    requirements: Path | None,
+    key: Path | None,
     job: str,
     nodes: int,
     tags: str,
@@ -102,7 +100,7 @@ def place(
     """
     check_pipeline_name(job)
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
-    code = pack(Path(file), included) if with_code else check_file(file)
+    code = packed(Path(file), with_code, included, requirements, key) or check_file(file)
     _show(asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, code, found))), as_json)
 
 

@@ -44,7 +44,10 @@ Exit codes:
   15   Kafka refuses the credentials or does not allow what is needed; the message says what to grant
   16   a delivery has halted and waits for a person: the message says what to do
   17   the target of a delivery was away for longer than it is waited for
-  19   steps that were read are void since a reset of their pipeline
+  18   the registry of schemas refuses the credentials or a schema; the message says what to do
+  19   the registry of schemas can't be reached
+  20   left out: the pipeline's layout was changed and has no such node any more; do not start it again
+  21   steps that were read are void since a reset of their pipeline
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """

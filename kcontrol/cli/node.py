@@ -25,7 +25,7 @@ from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
-from kcontrol.apps.agent.nodes import placement_of
+from kcontrol.apps.agent.placements import placement_of
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background

@@ -94,18 +94,3 @@ look_option = click.option(
     help="Offsets that are read to find out whether a record that Kafka has no more was there when its "
     "step read.",
 )
-
-package_option = click.option(
-    "--package",
-    "with_code",
-    is_flag=True,
-    help="Give the hosts FILE, and the modules beside it that it imports, in a topic; agents run it that were started with "
-    "--packages.",
-)
-include_option = click.option(
-    "--include",
-    "included",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="With --package: more of what lies beside FILE, a file or a folder. May be given several times.",
-)

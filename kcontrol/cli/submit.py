@@ -13,20 +13,13 @@ from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.apps.agent.nodes import check_file
-from kcontrol.apps.agent.packing import pack
 from kcontrol.apps.agent.placing import place_if_there_are_agents
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.submit import submit as submit_definition
-from kcontrol.cli.options import (
-    cluster_option,
-    debug_option,
-    include_option,
-    json_option,
-    nodes_option,
-    package_option,
-)
+from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
@@ -63,6 +56,8 @@ from kcontrol.wire.json import to_json_line
 )
 @package_option
 @include_option
+@requirements_option
+@sign_option
 @cluster_option
 @json_option
 @debug_option
@@ -75,6 +70,8 @@ def submit(
     host_file: str | None,
     with_code: bool,
     included: tuple[Path, ...],
+    requirements: Path | None,
+    key: Path | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -88,7 +85,7 @@ def submit(
         raise ConfigurationError(
             "--host-file is for a file that the hosts have, and --package for one that they are given"
         )
-    code = pack(file, included) if with_code else check_file(host_file or file.name)
+    code = packed(file, with_code, included, requirements, key) or check_file(host_file or file.name)
     spec = asyncio.run(
         _submit(
             sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json

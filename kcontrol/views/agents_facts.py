@@ -16,13 +16,16 @@ from kcontrol.views.base import Facts
 
 @dataclass(frozen=True, slots=True)
 class LoggedEntry:
-    """One entry, what it changed, in words, and why it was rejected, if it was."""
+    """One entry, what it changed, in words, and why it was rejected, if it was. job, error: of one that says that a node
+    can't run on a host, what it is a node of, and why."""
 
     offset: int
     at_ms: int
     kind: str
     rejection: str
     changes: tuple[str, ...]
+    job: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +125,21 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
     return found
 
 
-def jobs_of(value: Replica) -> list[JobFacts]:
-    """By precedence."""
-    return [_job(value, job) for job in sorted(value.jobs.values(), key=lambda one: one.id)]
+def jobs_of(value: Replica, entries: Sequence[LoggedEntry] = ()) -> list[JobFacts]:
+    """By precedence. entries: the newest, in order; they say why a node could not run somewhere."""
+    return [_job(value, job, entries) for job in sorted(value.jobs.values(), key=lambda one: one.id)]
 
 
-def _job(value: Replica, job: ClusterJob) -> JobFacts:
+def _why_it_waits(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> str:
+    waits = explain(value, job)
+    if not waits or not any(unit.startswith(f"{job.name}/") for unit in value.bad):
+        return waits
+    about = (one for one in reversed(entries) if one.job == job.name and one.offset > job.revision)
+    said = next((one.error for one in about if not one.rejection), "")
+    return f"{waits}; {said}" if said else waits
+
+
+def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> JobFacts:
     places = {
         f"{task}/{index}": None if place is None else place.agent
         for task, all_ in value.allocations.get(job.name, {}).items()
@@ -139,7 +151,7 @@ def _job(value: Replica, job: ClusterJob) -> JobFacts:
         package=job.package,
         revision=job.revision,
         places=places,
-        waits=explain(value, job),
+        waits=_why_it_waits(value, job, entries),
         error=job.error,
     )
 

@@ -44,10 +44,12 @@ class PackagedFile:
 
 @dataclass(frozen=True, slots=True)
 class PackageManifest:
-    """What is in a package. entry: path of the file that defines the pipeline."""
+    """What is in a package. entry: path of the file that defines the pipeline. requirements: path of the file that names
+    the libraries that it requires, '' if none does."""
 
     entry: str
     files: tuple[PackagedFile, ...]
+    requirements: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,19 @@ class CodePackage:
         """64 hexadecimal digits."""
         return sha256(_manifest_bytes(self.manifest)).hexdigest()
 
+    @property
+    def requirements(self) -> bytes:
+        """Of libraries, as in the file that names them; nothing if there is none."""
+        return self.contents[self.manifest.requirements] if self.manifest.requirements else b""
 
-def package_of(entry: str, contents: Mapping[str, bytes]) -> CodePackage:
+
+def package_of(entry: str, contents: Mapping[str, bytes], requirements: str = "") -> CodePackage:
     """Raises ConfigurationError for more, or larger, or otherwise called files than may be."""
     files = tuple(
         PackagedFile(path, len(contents[path]), sha256(contents[path]).hexdigest())
         for path in sorted(contents)
     )
-    manifest = PackageManifest(entry, files)
+    manifest = PackageManifest(entry, files, requirements)
     if wrong := _why_not(manifest):
         raise ConfigurationError(f"a package of these files can't be made: {wrong}")
     return CodePackage(manifest, dict(contents))
@@ -150,7 +157,10 @@ def _key(name: str, number: int, count: int) -> bytes:
 
 
 def _manifest_bytes(manifest: PackageManifest) -> bytes:
-    return record_bytes(manifest, current_schemas()[PackageManifest.__name__])
+    """By the first schema that has all that it says: what was packed once has the same name for ever."""
+    first, *_ = released_schemas()[PackageManifest.__name__]
+    newest = current_schemas()[PackageManifest.__name__]
+    return record_bytes(manifest, newest if manifest.requirements else first)
 
 
 def _manifest(data: bytes, name: str) -> PackageManifest:
@@ -161,6 +171,8 @@ def _manifest(data: bytes, name: str) -> PackageManifest:
         raise DamagedRecordError(f"package {name}: this version can't read its manifest; install a newer one")
     if wrong := _why_not(found):
         raise DamagedRecordError(f"package {name}: it is not unpacked: {wrong}")
+    if _manifest_bytes(found) != data:
+        raise DamagedRecordError(f"package {name}: its manifest is not written as one is; submit it again")
     return found
 
 
@@ -185,8 +197,9 @@ def _why_not(manifest: PackageManifest) -> str:
     paths = [file.path for file in manifest.files]
     if len(paths) > MAX_FILES:
         return f"{len(paths)} files, and {MAX_FILES} are allowed"
-    if len(set(paths)) != len(paths) or manifest.entry not in paths:
-        return f"a path is there twice, or {manifest.entry!r} is not there"
+    named = filter(None, (manifest.entry, manifest.requirements))
+    if len(set(paths)) != len(paths) or not manifest.entry or not all(one in paths for one in named):
+        return f"a path is there twice, or {manifest.entry!r} or {manifest.requirements!r} is not there"
     if bad := next(_bad_paths(paths), ""):
         return f"the path {bad!r} is not allowed"
     total = sum(file.size_bytes for file in manifest.files)

@@ -23,6 +23,7 @@ from kcontrol.wire.cluster import CLUSTER_CLASSES, cluster_record
 from kcontrol.wire.cluster_snapshot import ClusterSnapshot, snapshot_of
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json
+from kcontrol.wire.package_signatures import PackageSignature, signature_of
 from kcontrol.wire.packages import PackageManifest, manifest_of
 from kcontrol.wire.pushed import PushedRequest, pushed_of
 from kcontrol.wire.regions import REGION_CLASSES, region_record
@@ -101,6 +102,8 @@ def test_a_record_is_read_with_all_that_its_writer_said(path: Path) -> None:
         decoded: Any = snapshot_of(data)
     elif golden["record"] == PackageManifest.__name__:
         decoded = manifest_of(data)
+    elif golden["record"] == PackageSignature.__name__:
+        decoded = signature_of(data)
     elif golden["record"] == PushedRequest.__name__:
         decoded = pushed_of(data, "a record")
     elif golden["record"] in REGION_CLASSES:

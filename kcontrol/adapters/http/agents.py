@@ -80,8 +80,8 @@ async def agents(plane: ThePlane) -> AgentsAnswer:
 @router.get("/jobs", responses=responses())
 async def jobs(plane: ThePlane) -> JobsAnswer:
     """What runs where, and why something waits."""
-    value = plane.agents().replica
-    return JobsAnswer(as_of=value.offset, jobs=jobs_of(value))
+    seen = plane.agents()
+    return JobsAnswer(as_of=seen.replica.offset, jobs=jobs_of(seen.replica, seen.entries))
 
 
 @router.get("/log", responses=responses())

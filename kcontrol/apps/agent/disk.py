@@ -1,14 +1,16 @@
 """What an agent remembers over its lives: its own incarnations, so that the next one can prove that it is the
-same agent."""
+same agent, and which nodes said that nobody is to start them again."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from uuid import uuid4
 
+from kcontrol.core.cluster.model import Unit
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.locks import LockedError, lock
 
@@ -23,7 +25,7 @@ class AgentDisk:
         """Raises ConfigurationError if another process has it."""
         folder.mkdir(parents=True, exist_ok=True)
         self.units = folder / "units"
-        self._file = folder / "incarnations.json"
+        self._file, self._left_out = folder / "incarnations.json", folder / "left-out.json"
         try:
             self._lock: BinaryIO = lock(folder / "lock")
         except LockedError as error:
@@ -33,21 +35,38 @@ class AgentDisk:
         self.incarnations: tuple[str, ...] = self._read()
 
     def _read(self) -> tuple[str, ...]:
-        if not self._file.exists():
-            return ()
-        return tuple(str(one) for one in json.loads(self._file.read_text(encoding="utf-8")))
+        return tuple(str(one) for one in _json(self._file))
 
     def new_incarnation(self, name: str) -> str:
         """A new name, which is on the disk before anybody hears of it."""
         incarnation = f"{name}-{uuid4().hex[:12]}"
         self.incarnations = (*self.incarnations, incarnation)[-KEPT:]
-        written = self._file.with_suffix(".new")
-        with written.open("w", encoding="utf-8") as file:
-            json.dump(self.incarnations, file)
-            file.flush()
-            os.fsync(file.fileno())
-        written.replace(self._file)
+        _write(self._file, self.incarnations)
         return incarnation
+
+    def left_out(self) -> list[tuple[Unit, int]]:
+        """Unit and generation of each."""
+        return [
+            ((str(job), str(task), int(index)), int(at)) for job, task, index, at in _json(self._left_out)
+        ]
+
+    def leave_out(self, units: Iterable[tuple[Unit, int]]) -> None:
+        """These, and no others any more."""
+        _write(self._left_out, [(*unit, generation) for unit, generation in sorted(units)])
 
     def close(self) -> None:
         self._lock.close()
+
+
+def _json(file: Path) -> Sequence[Any]:
+    found: Sequence[Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else ()
+    return found
+
+
+def _write(file: Path, what: Sequence[Any]) -> None:
+    written = file.with_suffix(".new")
+    with written.open("w", encoding="utf-8") as out:
+        json.dump(what, out)
+        out.flush()
+        os.fsync(out.fileno())
+    written.replace(file)

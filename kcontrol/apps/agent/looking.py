@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.core.cluster.diff import diff
-from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
@@ -26,6 +27,15 @@ MAX_ENTRIES = 10_000
 
 Wish = Callable[[Replica, str], ClusterEntry]
 """The entry that asks for something, as of a value, under the name of a request."""
+
+
+def logged(one: StampedEntry, entry: ClusterEntry, rejection: str, changes: tuple[str, ...]) -> LoggedEntry:
+    """An entry as it is shown."""
+    seen = LoggedEntry(one.offset, one.at_ms, type(entry).__name__, rejection, changes)
+    if not isinstance(entry, TaskFailed):
+        return seen
+    about = f"{entry.job}/{entry.task}/{entry.index} can't run on {entry.agent}: {entry.error}"
+    return replace(seen, changes=(about, *changes), job=entry.job, error=entry.error)
 
 
 class ClusterView:
@@ -70,8 +80,7 @@ class ClusterView:
                 continue
             before = self.replica
             self.replica, why = apply(before, one.offset, one.entry)
-            kind = type(one.entry).__name__
-            self.entries.append(LoggedEntry(one.offset, one.at_ms, kind, why, diff(before, self.replica)))
+            self.entries.append(logged(one, one.entry, why, diff(before, self.replica)))
         return self.replica
 
     async def _read(self) -> list[StampedEntry]:

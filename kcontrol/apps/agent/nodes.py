@@ -12,17 +12,19 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
+from kcontrol.apps.agent.environments import HostEnvironments
 from kcontrol.apps.agent.packages import HostPackages
+from kcontrol.apps.agent.placements import placement_text
+from kcontrol.apps.agent.requirements import pinned
 from kcontrol.core.cluster.model import ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.packages import PACKAGE
+from kcontrol.wire.packages import PACKAGE, CodePackage
 
 FILE = "file:"
 """What the package of a job begins with, whose code is a file on the hosts."""
 PACKAGES_TAG = "packages"
 """What agents have that run packages, and what jobs with their code ask for."""
-_PLACEMENT = re.compile(r"(\d{1,18})/(\d{1,18})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 
 
@@ -46,30 +48,20 @@ def check_file(name: str) -> str:
     return str(path)
 
 
-def placement_text(placement: AgentPlacement) -> str:
-    """As `placement_of` reads it."""
-    return f"{placement.founded_ms}/{placement.generation}"
-
-
-def placement_of(text: str) -> AgentPlacement:
-    """Raises ConfigurationError."""
-    found = _PLACEMENT.fullmatch(text)
-    if found is None:
-        raise ConfigurationError(
-            f"--placement {text!r} is not FOUNDED_MS/GENERATION: it is for agents, which say by which entry of the "
-            "cluster's log they start a node; leave it out"
-        )
-    return AgentPlacement(int(found[1]), int(found[2]))
-
-
 class NodeCommands:
     """The commands of nodes and of the coordinator on this host. files: None: none are run. packages: None: none are."""
 
     def __init__(
-        self, files: Path | None, bootstrap_servers: str, work_dir: Path, packages: HostPackages | None = None
+        self,
+        files: Path | None,
+        bootstrap_servers: str,
+        work_dir: Path,
+        packages: HostPackages | None = None,
+        environments: HostEnvironments | None = None,
     ) -> None:
+        """environments: for packages that require libraries; without, these are refused."""
         self._files = None if files is None else files.resolve()
-        self._packages = packages
+        self._packages, self._environments = packages, environments
         self._servers = bootstrap_servers
         self._work_dir = work_dir
 
@@ -84,10 +76,17 @@ class NodeCommands:
         if self._packages is not None:
             self._packages.keep({one.removeprefix(PACKAGE) for one in packages})
 
-    def _node(self, file: Path, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
+    def _node(
+        self,
+        file: Path,
+        job: ClusterJob,
+        unit: Unit,
+        placement: AgentPlacement,
+        python: str = sys.executable,
+    ) -> Sequence[str]:
         nodes = sum(task.min for task in job.tasks)
         return self._kcontrol(
-            *("node", str(file), "--node", str(unit[2]), "--nodes", str(nodes)),
+            *(python, "node", str(file), "--node", str(unit[2]), "--nodes", str(nodes)),
             *("--work-dir", str(self._work_dir), "--placement", placement_text(placement)),
         )
 
@@ -109,20 +108,35 @@ class NodeCommands:
                 "this agent runs no packages: start it with --packages, if whoever may write the cluster's topics may run "
                 "code here"
             )
-        file = self._packages.entry(job.package.removeprefix(PACKAGE))
-        if file is None:
+        package = self._packages.package(job.package.removeprefix(PACKAGE))
+        python = None if package is None else self._interpreter(package)
+        if package is None or python is None:
             return None
+        file = self._packages.entry(package)
         # Spark's workers import what lies beside the file by this, and nothing is put among what was submitted.
         path = os.pathsep.join(filter(None, (str(file.parent), os.environ.get("PYTHONPATH"))))
         return (
             "env",
             f"PYTHONPATH={path}",
             "PYTHONDONTWRITEBYTECODE=1",
-            *self._node(file, job, unit, placement),
+            *((f"PYSPARK_PYTHON={python}",) if package.requirements else ()),
+            *self._node(file, job, unit, placement, python),
         )
 
-    def coordinator(self, agent: str) -> Sequence[str]:
-        return self._kcontrol("coordinator", "--instance", agent)
+    def _interpreter(self, package: CodePackage) -> str | None:
+        """That which has what the package requires; None while it is being made."""
+        libraries = pinned(package.requirements, f"{package.manifest.requirements} of package {package.name}")
+        if not libraries:
+            return sys.executable
+        if self._environments is None:
+            raise ConfigurationError(
+                f"package {package.name} requires libraries, and this agent makes no environments"
+            )
+        python = self._environments.interpreter(libraries)
+        return None if python is None else str(python)
 
-    def _kcontrol(self, *arguments: str) -> Sequence[str]:
-        return (sys.executable, "-m", "kcontrol.cli", *arguments, "--bootstrap-servers", self._servers)
+    def coordinator(self, agent: str) -> Sequence[str]:
+        return self._kcontrol(sys.executable, "coordinator", "--instance", agent)
+
+    def _kcontrol(self, python: str, *arguments: str) -> Sequence[str]:
+        return (python, "-m", "kcontrol.cli", *arguments, "--bootstrap-servers", self._servers)

@@ -11,11 +11,16 @@ from collections.abc import Collection
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
+from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages, SignedPackage
 from kcontrol.errors import ConfigurationError, DamagedRecordError, KcontrolError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.packages import CodePackage, is_package_name
+
+if TYPE_CHECKING:
+    # Whoever checks no signature does not load the library for them.
+    from kcontrol.apps.agent.trust import TrustedKeys
 
 _log = logging.getLogger("kcontrol.agent")
 
@@ -24,24 +29,32 @@ TIMEOUT_S = 60.0
 
 
 class HostPackages:
-    """Of one agent."""
+    """Of one agent. trusted: who has to have signed what is run; None: whoever may write the cluster's topics may submit."""
 
-    def __init__(self, settings: ClusterSettings, folder: Path) -> None:
-        self._settings, self._folder = settings, folder
-        self._known: dict[str, CodePackage] = {}
-        self._reading: dict[str, asyncio.Task[CodePackage]] = {}
+    def __init__(self, settings: ClusterSettings, folder: Path, trusted: TrustedKeys | None = None) -> None:
+        self._settings, self._folder, self._trusted = settings, folder, trusted
+        self._known: dict[str, SignedPackage] = {}
+        self._reading: dict[str, asyncio.Task[SignedPackage]] = {}
 
-    def entry(self, name: str) -> Path | None:
-        """The file to run, as it was submitted; None while it is being read.
+    def package(self, name: str) -> CodePackage | None:
+        """What was submitted, by somebody who is trusted; None while it is being read.
 
-        Raises ConfigurationError: there is no such package, or it is damaged.
+        Raises ConfigurationError: there is no such package, it is damaged, or not signed.
         """
         if not is_package_name(name):
             raise ConfigurationError(f"{name!r} is no package")
-        package = self._known.get(name) or self._read(name)
-        if package is None:
+        found = self._known.get(name) or self._read(name)
+        if found is None:
             return None
-        self._known[name] = package
+        if self._trusted is not None:
+            # Whoever signs it now is to be heard when it is placed again.
+            self._known.pop(name, None)
+            self._trusted.check(name, found.signatures)
+        self._known[name] = found
+        return found.package
+
+    def entry(self, package: CodePackage) -> Path:
+        """The file to run, in a folder in which all is as it was submitted, and nothing else."""
         return self._unpacked(package) / package.manifest.entry
 
     def keep(self, names: Collection[str]) -> None:
@@ -52,7 +65,7 @@ class HostPackages:
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _read(self, name: str) -> CodePackage | None:
+    def _read(self, name: str) -> SignedPackage | None:
         reading = self._reading.get(name)
         if reading is None:
             self._reading[name] = asyncio.create_task(self._from_kafka(name))
@@ -68,11 +81,11 @@ class HostPackages:
             _log.info("package %s can't be read now: %s", name, error or "no answer")
             return None
 
-    async def _from_kafka(self, name: str) -> CodePackage:
+    async def _from_kafka(self, name: str) -> SignedPackage:
         packages = KafkaPackages(self._settings)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                return await packages.read(name)
+                return await packages.read_signed(name)
         finally:
             await packages.close()
 

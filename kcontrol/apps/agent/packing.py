@@ -12,14 +12,19 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from kcontrol.apps.agent.requirements import pinned
 from kcontrol.errors import ConfigurationError
+from kcontrol.settings.toml import FILE_NAME as SETTINGS_FILE
 from kcontrol.wire.packages import MAX_BYTES, CodePackage, package_of
 
+PRIVATE_KEY = b"PRIVATE KEY-----"
 
-def pack(file: Path, included: Iterable[Path] = ()) -> CodePackage:
-    """The package of a file. included: more files and folders, below the file's own.
 
-    Raises ConfigurationError: something is not there, not below the folder, too large, or can't be imported.
+def pack(file: Path, included: Iterable[Path] = (), requirements: Path | None = None) -> CodePackage:
+    """The package of a file. included: more files and folders, below the file's own. requirements: which names the libraries
+    that hosts install for it, below that folder, too.
+
+    Raises ConfigurationError: something is not there, not below the folder, too large, can't be imported, or is a secret.
     """
     if not file.is_file():
         raise ConfigurationError(f"there is no pipeline file {file}")
@@ -33,7 +38,20 @@ def pack(file: Path, included: Iterable[Path] = ()) -> CodePackage:
         found.add(path)
         if path.suffix == ".py":
             waiting += _imported(path, root)
-    return package_of(file.name, _contents(found, root))
+    if requirements is not None:
+        found.add(_requirements(requirements, root))
+    wanted = "" if requirements is None else requirements.resolve().relative_to(root).as_posix()
+    return package_of(file.name, _contents(found, root), wanted)
+
+
+def _requirements(path: Path, root: Path) -> Path:
+    file = path.resolve()
+    if not file.is_file() or not file.is_relative_to(root):
+        raise ConfigurationError(
+            f"--requirements {path}: it must be a file below {root}, where the pipeline's file is"
+        )
+    pinned(file.read_bytes(), str(path))
+    return file
 
 
 def _contents(files: Iterable[Path], root: Path) -> dict[str, bytes]:
@@ -45,7 +63,13 @@ def _contents(files: Iterable[Path], root: Path) -> dict[str, bytes]:
             raise ConfigurationError(
                 f"the files of a package may have {MAX_BYTES} bytes together; with {path} it is more"
             )
-        contents[path.relative_to(root).as_posix()] = path.read_bytes()
+        content = path.read_bytes()
+        if path.name == SETTINGS_FILE or PRIVATE_KEY in content:
+            raise ConfigurationError(
+                f"{path} may hold secrets, and they stay on the hosts: whoever may read the cluster's topics could read them; "
+                "leave it out, and put it on the hosts that need it"
+            )
+        contents[path.relative_to(root).as_posix()] = content
     return contents
 
 
@@ -97,7 +121,7 @@ def _module(name: str, file: Path, root: Path, line: int) -> Iterator[Path]:
     if not found and first not in sys.stdlib_module_names and find_spec(first) is None:
         raise ConfigurationError(
             f"{file}, line {line}: it imports {name!r}, which is neither below {root} nor installed here: the hosts would not "
-            "find it; put it beside the file, or install it here and on every host"
+            "find it; put it beside the file, or install it here, and name it in --requirements or install it on every host"
         )
     yield from found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_packages_topic
 from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
@@ -19,24 +20,34 @@ from kcontrol.requests.pipeline_requests import mode_requests
 from kcontrol.requests.record import record
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
+from kcontrol.wire.package_signatures import PackageSignature
 from kcontrol.wire.packages import PACKAGE, CodePackage
+
+
+@dataclass(frozen=True, slots=True)
+class JobCode:
+    """What hosts are given, and who stands for it; None: nobody."""
+
+    package: CodePackage
+    signature: PackageSignature | None = None
+
 
 TASK = "nodes"
 UPLOAD_TIMEOUT_S = 120.0
 
 
 async def place(
-    view: ClusterView, job: str, nodes: int, code: str | CodePackage, tags: tuple[str, ...] = ()
+    view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...] = ()
 ) -> LoggedEntry:
     """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
 
     code: the path of a file below the hosts' folders, or what they are given. Raises NotFoundError, ClusterError,
     ConfigurationError.
     """
-    package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.name
+    package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.package.name
     tags = tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
     task = TaskSpec(TASK, nodes, nodes, tags)
-    if isinstance(code, CodePackage):
+    if isinstance(code, JobCode):
         await view.look()
         await _upload(view, code)
 
@@ -49,15 +60,17 @@ async def place(
     return made
 
 
-async def _upload(view: ClusterView, code: CodePackage) -> None:
+async def _upload(view: ClusterView, code: JobCode) -> None:
     """Before anybody is told to run it; and delete what nobody runs any more."""
     named = {job.package.removeprefix(PACKAGE) for job in view.replica.jobs.values()}
     await asyncio.to_thread(ensure_packages_topic, view.settings)
     packages = KafkaPackages(view.settings)
     try:
         async with asyncio.timeout(UPLOAD_TIMEOUT_S):
-            await packages.save(code)
-            await packages.forget({code.name, *named})
+            await packages.save(code.package)
+            if code.signature is not None:
+                await packages.sign(code.signature)
+            await packages.forget({code.package.name, *named})
     except (RetriableError, TimeoutError) as error:
         raise ClusterError(
             f"the package could not be written to Kafka: {error or 'no answer'}; try again"
@@ -75,7 +88,7 @@ async def _want_running(settings: ClusterSettings, job: str) -> None:
 
 
 async def place_if_there_are_agents(
-    settings: ClusterSettings, job: str, nodes: int, code: str | CodePackage, wanted: bool | None
+    settings: ClusterSettings, job: str, nodes: int, code: str | JobCode, wanted: bool | None
 ) -> LoggedEntry | None:
     """After a pipeline was submitted. None, and nothing is done, where there are no agents, or it is not wanted.
 

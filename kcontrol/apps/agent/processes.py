@@ -135,7 +135,7 @@ class HostProcesses:
 
     def start(self, unit: Unit, generation: int, command: Sequence[str]) -> int:
         """Its process id."""
-        folder = self._folder / "-".join((*map(str, unit), str(generation)))
+        folder = self._folder_of(unit, generation)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with (folder / "log").open("ab") as log:
@@ -172,7 +172,8 @@ class HostProcesses:
                 process.moved_ms = now_ms
 
     def tend(self, now_ms: int) -> list[EndedProcess]:
-        """Kill what did not end in time, forget what has ended; those that nobody told to."""
+        """Kill what did not end in time. What has ended though nobody told it to; until it is forgotten, the agent's next
+        life hears of it, too."""
         ended = []
         for key, process in list(self._all.items()):
             told = process.told_to_end_ms
@@ -188,5 +189,13 @@ class HostProcesses:
                         *key, process.exit_code(), process.last_words(), time.time() - process.began_s
                     )
                 )
-            shutil.rmtree(process.folder, ignore_errors=True)
+            else:
+                shutil.rmtree(process.folder, ignore_errors=True)
         return ended
+
+    def forget(self, one: EndedProcess) -> None:
+        """What is to be remembered of it is remembered."""
+        shutil.rmtree(self._folder_of(one.unit, one.generation), ignore_errors=True)
+
+    def _folder_of(self, unit: Unit, generation: int) -> Path:
+        return self._folder / "-".join((*map(str, unit), str(generation)))

@@ -58,7 +58,8 @@ async def serve(
         earlier,
         began_ms=SystemClock().now_ms(),
     )
-    machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), earlier[-1] if earlier else "")
+    before = earlier[-1] if earlier else ""
+    machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), before, disk.left_out())
     log, beats, snapshots = KafkaClusterLog(cluster), KafkaBeats(cluster), KafkaSnapshots(cluster)
     processes, warden = HostProcesses(disk.units, options.kill_after_ms), Warden(cluster)
     session = AgentSession(

@@ -18,8 +18,10 @@ from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
+from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
+from kcontrol.core.cluster.unit_ends import Hope
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
@@ -28,11 +30,6 @@ _log = logging.getLogger("kcontrol.agent")
 
 COORDINATOR: Unit = ("", "coordinator", 0)
 """The unit under which an agent's coordinator runs; no job has an empty name."""
-_USELESS = frozenset({2, 10, 15})
-"""Exit codes of a node that would end so on any host: see `kcontrol --help`."""
-_NO_FAILURES = frozenset({0, 12})
-"""Ended by a signal that it took well, or replaced by another process: started again if it is still placed
-here."""
 
 
 class Commands(Protocol):
@@ -161,8 +158,7 @@ class AgentSession:
             self._tell(f"is {stage}")
 
     async def _hear(self) -> None:
-        for beat in await self._beats.read_to_end():
-            self._machine.hear(beat)
+        self._machine.hear(*await self._beats.read_to_end())
 
     # --- speaking -----------------------------------------------------------------------------------------
 
@@ -210,6 +206,7 @@ class AgentSession:
         now_ms = self._clock.monotonic_ms()
         for ended in self._processes.tend(now_ms):
             self._note(ended, now_ms)
+            self._processes.forget(ended)
         running = [one for one in self._processes.running() if one.unit != COORDINATOR]
         found = self._machine.work(running, now_ms)
         self._processes.mark_moved(found.handed_over, now_ms)
@@ -240,15 +237,27 @@ class AgentSession:
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
     def _note(self, ended: EndedProcess, now_ms: int) -> None:
-        """It is started again, or, when it ends again and again, reported."""
+        """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
+        reported."""
         self._not_before_ms[ended.unit] = now_ms + self._options.restart_ms
         code = "without a code" if ended.code is None else f"with code {ended.code}"
         self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}: {ended.said}")
-        if ended.lived_s > self._options.short_life_s:
-            self._machine.unit_lasted(ended.unit, ended.generation)
-        elif ended.unit != COORDINATOR and ended.code not in _NO_FAILURES:
-            why = f"ended {code}: {ended.said}"
-            self._machine.unit_failed(ended.unit, ended.generation, why, ended.code in _USELESS)
+        if ended.unit == COORDINATOR:
+            return
+        unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"
+        match verdict_of(ended.code):
+            case ExitVerdict.ASKED | ExitVerdict.REPLACED:
+                pass
+            case ExitVerdict.LEFT_OUT:
+                self._disk.leave_out(self._machine.unit_left_out(unit, generation))
+            case ExitVerdict.USELESS:
+                self._machine.unit_failed(unit, generation, why, Hope.NOWHERE)
+            case ExitVerdict.USELESS_HERE:
+                self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
+            case ExitVerdict.FAILED if ended.lived_s > self._options.short_life_s:
+                self._machine.unit_lasted(unit, generation)
+            case ExitVerdict.FAILED:
+                self._machine.unit_failed(unit, generation, why)
 
     def _keep_coordinator(self, now_ms: int) -> None:
         """One where it is placed, none elsewhere, by the same rules as units."""

@@ -21,16 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.backoff import Backoff
-from kcontrol.errors import (
-    AccessError,
-    ConfigurationError,
-    JavaError,
-    KcontrolError,
-    LeftOutError,
-    ReplacedError,
-    SparkLostError,
-)
+from kcontrol.errors import KcontrolError, SparkLostError
 from kcontrol.sessions.health import DEFAULT_LIMITS, HangLimits
 
 _log = logging.getLogger("kcontrol.run")
@@ -40,7 +33,7 @@ MAX_SHORT_LIVES = 20
 """So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up, unless told otherwise."""
 LOOK_EVERY_S = 0.05
 
-_USELESS = {each.exit_code for each in (ConfigurationError, JavaError, ReplacedError, AccessError)}
+_USELESS = frozenset({ExitVerdict.USELESS, ExitVerdict.USELESS_HERE, ExitVerdict.REPLACED})
 RESTARTS = Backoff(first_ms=100, longest_ms=5_000)
 
 
@@ -236,13 +229,15 @@ class Children:
             process.stdin.close()
         child.process = None
         self._tell(child.name, "ended", process.pid, code)
-        if code == LeftOutError.exit_code:
+        verdict = verdict_of(code)
+        if verdict is ExitVerdict.LEFT_OUT:
             child.close_beats()
             self._all.remove(child)
             return
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
-        explained = code in _USELESS or (code > 0 and code != SparkLostError.exit_code and child.lives == 1)
-        comes_back = code == ReplacedError.exit_code and child.again and child.lives == 1
+        first_words = code > 0 and code != SparkLostError.exit_code and child.lives == 1
+        explained = verdict in _USELESS or first_words
+        comes_back = verdict is ExitVerdict.REPLACED and child.again and child.lives == 1
         if (explained and not comes_back) or child.short_lives >= self._max_short_lives:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
         await asyncio.sleep(RESTARTS.wait_ms(max(1, child.short_lives)) / 1000)

@@ -25,6 +25,7 @@ from kcontrol.core.cluster.liveness import (
 )
 from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.unit_ends import Hope, Placed, UnitEnds
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
 
@@ -60,27 +61,29 @@ class SavedReplica:
     replica: Replica
 
 
-@dataclass(frozen=True, slots=True)
-class _Failures:
-    count: int
-    error: str
-    useless: bool
-
-
 class AgentMachine:
     """One process of an agent, over all its incarnations.
 
     removed: it was taken for dead, or left; the shell then calls `begin` with a new incarnation. ended: why
-    the process must end; '' as long as it need not. next_offset: of the log, to be read next.
+    the process must end; '' as long as it need not. next_offset: of the log, to be read next. left_out: units, by
+    placement, that are not to be started again; the shell remembers them over lives.
     """
 
-    def __init__(self, me: Identity, limits: AgentLimits, now_ms: int, before: str = "") -> None:
+    def __init__(
+        self,
+        me: Identity,
+        limits: AgentLimits,
+        now_ms: int,
+        before: str = "",
+        left_out: Iterable[Placed] = (),
+    ) -> None:
         self.me = me
         self.replica = EMPTY
         self.removed = False
         self.ended = ""
         self.saved: SavedReplica | None = None
         self.liveness = Liveness(me.who)
+        self._ends = UnitEnds(limits.failures, left_out)
         self._limits = limits
         self._before = before
         """The incarnation whose units it adopts, and for which it speaks until it is known itself."""
@@ -98,7 +101,6 @@ class AgentMachine:
         self._not_before_ms = now_ms
         self._member_since_ms: int | None = None
         self._removals = 0
-        self._failures: dict[tuple[Unit, int], _Failures] = {}
         self._done: set[Ward] = set()
         self._leaving = ""
 
@@ -124,7 +126,8 @@ class AgentMachine:
         self.liveness = attend(Liveness(self.me.who), lives(self.replica))
         self._sent_ms, self._seq, self._in_touch_ms = {}, 0, None
         self._flight = None
-        self._said_ms, self._failures = {}, {}
+        self._said_ms = {}
+        self._ends.begin()
         since, self._member_since_ms = self._member_since_ms, None
         settled = since is not None and now_ms - since > self._limits.longest_backoff_ms
         self._removals = 0 if settled else self._removals + 1
@@ -201,13 +204,14 @@ class AgentMachine:
         if self._member_since_ms is None and self.replica.stage(self.me.name) is AgentStage.MEMBER:
             self._member_since_ms = now_ms
 
-    def hear(self, beat: Beat) -> None:
-        """One more beat, in the order of the log."""
+    def hear(self, *beats: Beat) -> None:
+        """More beats, in the order of the log."""
         own = self.liveness.own
-        self.liveness = hear(self.liveness, beat, self.replica.policy)
+        self.liveness = hear(self.liveness, beats, self.replica.policy)
         if self.liveness.own > own:
-            self._in_touch_ms = self._sent_ms.pop(beat.seq, None)
-            self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > beat.seq}
+            back = self.liveness.back
+            self._in_touch_ms = self._sent_ms.pop(back, None)
+            self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > back}
         if differs_from_most(self.liveness, self._marks):
             self.ended = "its value differs from that of most others: its digests say so"
 
@@ -322,32 +326,39 @@ class AgentMachine:
         if not self._has_read:
             return Work()
         found = work(self.replica, self.me, running, now_ms, self._limits.handover_ms)
-        return found if self.may_start(now_ms) else replace(found, start=())
+        if not self.may_start(now_ms):
+            return replace(found, start=())
+        return replace(found, start=tuple(one for one in found.start if not self._is_over(*one)))
+
+    def _is_over(self, unit: Unit, place: Place) -> bool:
+        return self._ends.is_over((unit, place.generation))
 
     def may_start(self, now_ms: int) -> bool:
         return self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
 
-    def unit_failed(self, unit: Unit, generation: int, error: str, useless: bool = False) -> None:
-        """A process of this placement has ended by itself. useless: another agent would do no better."""
-        before = self._failures.get((unit, generation))
-        count = 1 if before is None else before.count + 1
-        self._failures[unit, generation] = _Failures(count, error, useless)
+    def unit_failed(self, unit: Unit, generation: int, error: str, hope: Hope = Hope.HERE) -> None:
+        """A process of this placement has ended by itself. One that may do better here is reported only when it fails
+        again and again."""
+        self._ends.failed((unit, generation), error, hope)
 
     def unit_lasted(self, unit: Unit, generation: int) -> None:
         """It has run for so long that earlier ends of it say nothing."""
-        self._failures.pop((unit, generation), None)
+        self._ends.lasted((unit, generation))
+
+    def unit_left_out(self, unit: Unit, generation: int) -> frozenset[Placed]:
+        """Its pipeline has no such node any more: it is not started again by this placement, and nothing has failed.
+
+        All such units, for the shell to remember.
+        """
+        mine = wanted(self.replica, self.me) if self._has_read else None
+        self._ends.leave_out((unit, generation), mine)
+        return self._ends.left_out
 
     def _failed(self) -> list[ClusterEntry]:
         mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
-        self._failures = {
-            (unit, generation): failures
-            for (unit, generation), failures in self._failures.items()
-            if mine.get(unit) == Place(self.me.name, generation)
-        }
         return [
-            TaskFailed(*unit, generation, *self.me.who, failures.error, failures.useless)
-            for (unit, generation), failures in sorted(self._failures.items())
-            if failures.useless or failures.count >= self._limits.failures
+            TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
+            for (unit, generation), failures in self._ends.due(mine)
         ]
 
     # --- what is done -------------------------------------------------------------------------------------

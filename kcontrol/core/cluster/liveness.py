@@ -8,7 +8,7 @@ its author, or the log, was away, so what was counted until then means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kcontrol.core.cluster.model import NO_MARK, ClusterPolicy, Mark
@@ -53,17 +53,28 @@ class Liveness:
     many_at: int | None = None
 
 
-def hear(liveness: Liveness, beat: Beat, policy: ClusterPolicy) -> Liveness:
-    """One more beat, in the order of the log."""
-    who = (beat.agent, beat.incarnation)
-    if who == liveness.me:
-        return _hear_oneself(liveness, beat, policy)
-    both = {who, (beat.agent, beat.before)} if beat.before else {who}
+def hear(liveness: Liveness, beats: Iterable[Beat], policy: ClusterPolicy) -> Liveness:
+    """More beats, in the order of the log. Together they cost what one does: whoever hears a thousand agents has a
+    thousand at a time."""
+    others: list[Beat] = []
+    for beat in beats:
+        if (beat.agent, beat.incarnation) != liveness.me:
+            others.append(beat)
+            continue
+        liveness = _hear_oneself(_hear_others(liveness, others), beat, policy)
+        others = []
+    return _hear_others(liveness, others)
+
+
+def _hear_others(liveness: Liveness, beats: Sequence[Beat]) -> Liveness:
+    if not beats:
+        return liveness
+    heard = {(beat.agent, one) for beat in beats for one in (beat.incarnation, beat.before) if one}
     return replace(
         liveness,
-        at={**liveness.at, **dict.fromkeys(both, liveness.own)},
-        heard=liveness.heard | both,
-        marks={**liveness.marks, beat.agent: beat.mark},
+        at={**liveness.at, **dict.fromkeys(heard, liveness.own)},
+        heard=liveness.heard | heard,
+        marks={**liveness.marks, **{beat.agent: beat.mark for beat in beats}},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -10,13 +11,16 @@ import pytest
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics, ensure_packages_topic
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
-from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
+from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages, SignedPackage
 from kcontrol.apps.agent.looking import ClusterView
-from kcontrol.apps.agent.placing import place
+from kcontrol.apps.agent.placing import JobCode, place
+from kcontrol.apps.agent.trust import PackageSigner
 from kcontrol.core.cluster.entries import Prepare
 from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.package_signatures import signature_record
 from kcontrol.wire.packages import PACKAGE, package_of, records_of
+from tests.support.keys import make_key
 from tests.support.patience import HANG_S
 
 CODE = package_of("flights.py", {"flights.py": b"import rules\n", "rules.py": b""})
@@ -24,7 +28,7 @@ OTHER = package_of("flights.py", {"flights.py": b"import other\n"})
 
 
 def test_what_was_submitted_with_its_code_is_there_for_the_hosts_and_nothing_else_is_taken_for_it(
-    settings: ClusterSettings,
+    settings: ClusterSettings, tmp_path: Path
 ) -> None:
     own = settings.model_copy(update={"prefix": f"packages-{uuid4().hex[:6]}"})
     ensure_cluster_topics(own)
@@ -38,7 +42,7 @@ def test_what_was_submitted_with_its_code_is_there_for_the_hosts_and_nothing_els
             await log.append(Prepare("a", "a-1", slots=2, tags=("packages",)))
             with pytest.raises(NotFoundError, match="submit it again"):
                 await packages.read(CODE.name)
-            await place(view, "flights", 1, CODE)
+            await place(view, "flights", 1, JobCode(CODE))
             assert view.replica.jobs["flights"].package == PACKAGE + CODE.name
             assert len(view.replica.places()) == 1
             assert await packages.read(CODE.name) == CODE
@@ -54,14 +58,26 @@ def test_what_was_submitted_with_its_code_is_there_for_the_hosts_and_nothing_els
                 await packages.read(OTHER.name)
             assert await packages.read(CODE.name) == CODE
 
+            make_key(tmp_path / "key")
+            signature = PackageSigner(tmp_path / "key").sign(CODE.name)
+            for _ in range(2):
+                await place(view, "flights", 1, JobCode(CODE, signature))
+            assert await packages.read_signed(CODE.name) == SignedPackage(CODE, (signature,))
+            assert [one.key for one in await packages._all()].count(signature_record(signature)[0]) == 1
+            assert len(view.replica.places()) == 1
+            assert view.replica.jobs["flights"].revision == 1, "a signature is no other package"
+
             # Whoever may write the topic can put anything there, and it is not what was submitted.
             [(content, _), _] = records_of(CODE)
             [(_, others), _] = records_of(OTHER)
             await writer.append([(content, others)])
             with pytest.raises(DamagedRecordError):
                 await packages.read(CODE.name)
-            await place(view, "flights", 1, CODE)
+            await place(view, "flights", 1, JobCode(CODE))
             assert await packages.read(CODE.name) == CODE, "whoever submits it again puts it right"
+            assert await packages.forget(set(), older_ms=0) == [CODE.name]
+            remaining = {one.key: one.value for one in await packages._all()}
+            assert remaining[signature_record(signature)[0]] is None, "and its signature with it"
         finally:
             for one in (packages, log, view, writer):
                 await one.close()

@@ -1,22 +1,25 @@
 """The whole of it: two agents run a pipeline that was placed, and go on with it when the host of its node dies; and one
-that was submitted with its code, and whose input ends, is run once."""
+that was submitted with its code, signed, with a library that the host has to install, and whose input ends, is run once."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from uuid import uuid4
+from zipfile import ZipFile
 
 import psutil
 import pytest
 from confluent_kafka import Producer
 
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.processes import KcontrolProcess, objects, run_kcontrol, until
+from tests.support.keys import make_key
+from tests.support.processes import ROOT, KcontrolProcess, objects, run_kcontrol, until
 from tests.support.topics import create_topic
+from tests.support.wheels import library
 
 PIPELINE = """
 import kcontrol
@@ -34,6 +37,7 @@ def copies(numbers):
 """
 BOUNDED = """
 import rules
+import tides
 from pyspark.sql import functions as F
 
 import kcontrol
@@ -48,7 +52,7 @@ pipeline = kcontrol.Pipeline(
 @pipeline.query
 def copies(numbers):
     # Runs in Spark's workers, which have to find the module, too.
-    shown = F.udf(lambda number: rules.shown(number), "binary")
+    shown = F.udf(lambda number: rules.shown(number + tides.HIGH), "binary")
     return {{"copies": numbers.select(shown("value").alias("value"))}}
 """
 RULES = """
@@ -75,12 +79,12 @@ class PlacedPipeline:
         for stem in ("in", "out"):
             create_topic(settings, f"{self.name}-{stem}")
 
-    def agent(self, name: str, *runs: str) -> KcontrolProcess:
+    def agent(self, name: str, *runs: str, env: Mapping[str, str] | None = None) -> KcontrolProcess:
         arguments = ("agent", "--name", name, *(runs or ("--files", "files")), "--work-dir", name)
-        return KcontrolProcess(*arguments, log=self.folder / f"{name}.log", cwd=self.folder)
+        return KcontrolProcess(*arguments, log=self.folder / f"{name}.log", cwd=self.folder, env=env)
 
-    def ask(self, *arguments: str) -> list[dict[str, object]]:
-        result = run_kcontrol(*arguments, "--json", cwd=self.folder)
+    def ask(self, *arguments: str, env: Mapping[str, str] | None = None) -> list[dict[str, object]]:
+        result = run_kcontrol(*arguments, "--json", cwd=self.folder, env=env)
         assert result.returncode == 0, result.stderr
         return objects(result.stdout)
 
@@ -94,6 +98,11 @@ class PlacedPipeline:
         places = job["places"]
         assert isinstance(places, dict)
         return places.get("nodes/0")
+
+    def why(self) -> str:
+        """The job waits."""
+        [job] = self.ask("cluster", "jobs")
+        return str(job["waits"])
 
     def state(self) -> object:
         """Of the job."""
@@ -183,10 +192,35 @@ def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: 
     def has_ended() -> bool:
         return not any("node" in one.cmdline() for one in placed.processes("x"))
 
-    place = ("place", "files/copies.py", "--package", "--job", placed.name)
-    with placed.agent("x", "--packages"):
+    # It is installed where the pipeline is submitted from, and nowhere else.
+    here, shelf = placed.folder / "here", placed.folder / "shelf"
+    shelf.mkdir()
+    with ZipFile(library(shelf, "tides", "1.0", "HIGH = 12\n")) as wheel:
+        wheel.extractall(here)
+    installed = {"PYTHONPATH": f"{ROOT}:{here}"}
+    (placed.folder / "files" / "needs.txt").write_text("tides==1.0\n")
+    make_key(placed.folder / "key")
+    (placed.folder / "trusted").write_text(f"{make_key(placed.folder / 'another')}\n")
+    pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shelf)}
+
+    place = (
+        "place",
+        "files/copies.py",
+        "--package",
+        "--requirements",
+        "files/needs.txt",
+        "--job",
+        placed.name,
+    )
+    with placed.agent("x", "--packages", "--trusted-keys", "trusted", env=pip):
         until(lambda: placed.members() == {"x"}, "it has joined", 90, placed.logs)
-        placed.ask(*place)
+        placed.ask(*place, env=installed)
+        until(lambda: "not signed by a key in" in placed.why(), "it is not run unsigned", 60, placed.logs)
+        assert not (placed.folder / "x" / "environments").exists(), "nor is anything installed for it"
+        placed.ask("kill", placed.name)
+
+        place = (*place, "--sign", "another")
+        placed.ask(*place, env=installed)
         (placed.folder / "files" / "rules.py").unlink()
         until(lambda: placed.state() == "completed", "all of it is done", STEP_S, placed.logs)
         steps = placed.steps()
@@ -196,7 +230,7 @@ def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: 
         assert said.count("runs ") == 1, said
 
         (placed.folder / "files" / "rules.py").write_text(RULES)
-        placed.ask(*place)
+        placed.ask(*place, env=installed)
         until(
             lambda: placed.state() == "completed", "and so it is when it is placed again", STEP_S, placed.logs
         )

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from kcontrol.apps.agent.disk import KEPT, AgentDisk
-from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name, check_file, placement_of
+from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name, check_file
+from kcontrol.apps.agent.placements import placement_of
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses, identity_of
 from kcontrol.cli import agent
 from kcontrol.core.cluster.model import ClusterJob, TaskSpec, Unit

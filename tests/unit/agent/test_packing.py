@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol.adapters.kafka.logs.cluster_packages import SignedPackage
 from kcontrol.apps.agent.nodes import FILE, NodeCommands
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.packing import pack
@@ -86,15 +87,14 @@ CODE = package_of("flights.py", {"flights.py": b"import rules\n", "rules/__init_
 @pytest.fixture
 def host(tmp_path: Path) -> HostPackages:
     found = HostPackages(ClusterSettings(bootstrap_servers="nobody:1"), tmp_path / "packages")
-    found._known[CODE.name] = CODE
+    found._known[CODE.name] = SignedPackage(CODE)
     return found
 
 
 def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host: HostPackages) -> None:
-    entry = host.entry(CODE.name)
-    assert entry is not None
+    entry = host.entry(CODE)
     at_first = entry.stat().st_ino
-    assert host.entry(CODE.name) == entry
+    assert host.entry(CODE) == entry
     assert entry.stat().st_ino == at_first, "nothing is unpacked twice"
     for damage in ("changed", "gone", "added", "linked"):
         file = entry.parent / "rules" / "__init__.py"
@@ -109,7 +109,7 @@ def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host:
             case "linked":
                 file.unlink()
                 file.symlink_to(entry)
-        assert host.entry(CODE.name) == entry
+        assert host.entry(CODE) == entry
         found = {
             str(one.relative_to(entry.parent)): one.read_bytes()
             for one in entry.parent.rglob("*")
@@ -120,8 +120,7 @@ def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host:
 
 
 def test_what_no_job_runs_is_forgotten(host: HostPackages) -> None:
-    entry = host.entry(CODE.name)
-    assert entry is not None
+    entry = host.entry(CODE)
     host.keep({CODE.name})
     assert entry.exists()
     host.keep(set())
@@ -131,7 +130,7 @@ def test_what_no_job_runs_is_forgotten(host: HostPackages) -> None:
 @pytest.mark.parametrize("name", ["", "..", "0" * 63, "0" * 63 + "/", "A" * 64])
 def test_a_name_that_is_none_is_refused(host: HostPackages, name: str) -> None:
     with pytest.raises(ConfigurationError, match="is no package"):
-        host.entry(name)
+        host.package(name)
 
 
 def test_an_agent_runs_only_what_it_was_told_that_it_may(host: HostPackages, tmp_path: Path) -> None:

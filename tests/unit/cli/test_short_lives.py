@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+import kcontrol.errors
 from kcontrol.apps.supervisor.children import Child, ChildError, Children
-from kcontrol.errors import ReplacedError
+from kcontrol.cli.main import EXIT_CODES
+from kcontrol.errors import KcontrolError, ReplacedError
 from tests.support.processes import until
 
 
@@ -92,3 +95,9 @@ def test_one_that_is_to_stand_by_from_its_second_life_on_may_be_replaced_in_its_
         asyncio.run(asyncio.wait_for(run(), 120))
     assert found.value.exit_code == ReplacedError.exit_code
     assert told == ["started", "ended"] * lives
+
+
+def test_every_code_that_an_error_ends_a_command_with_is_in_its_help() -> None:
+    errors = [one for one in vars(kcontrol.errors).values() if isinstance(one, type)]
+    codes = {one.exit_code for one in errors if issubclass(one, KcontrolError)}
+    assert codes - {int(code) for code in re.findall(r"^ +(\d+) ", EXIT_CODES, re.MULTILINE)} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx
@@ -12,12 +13,16 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.agents import register_cluster
-from kcontrol.core.cluster.entries import Drain, SubmitJob
+from kcontrol.apps.agent.looking import logged
+from kcontrol.core.cluster.diff import diff
+from kcontrol.core.cluster.entries import Drain, SubmitJob, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import TaskSpec
+from kcontrol.core.cluster.replica import apply
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen, LoggedEntry
 from kcontrol.views.cluster_projection import NotReadyError
+from kcontrol.wire.cluster import StampedEntry
 from tests.unit.core.cluster.made import after, joined
 
 
@@ -66,6 +71,25 @@ def test_the_cluster_is_told_as_of_an_offset_of_its_log() -> None:
     assert "with tags gpu; there are 0" in orders["waits"]
     log = get("/v1/cluster/log?limit=2", seen())
     assert [entry["changes"] for entry in log["entries"]] == [["change 1"], ["change 2"]]
+
+
+def test_why_a_node_could_not_run_is_told_while_its_job_waits() -> None:
+    """The value only holds where it could not run; why is in the log."""
+    value, entries = after(joined("a"), submit("flights", 1)), []
+    generation = value.offset
+    for offset, why in ((generation + 1, "no such library"), (generation + 2, "it is said late")):
+        entry = TaskFailed("flights", "nodes", 0, generation, "a", "a-1", why)
+        before = value
+        value, rejection = apply(before, offset, entry)
+        entries.append(logged(StampedEntry(offset, entry, 7), entry, rejection, diff(before, value)))
+    assert [bool(one.rejection) for one in entries] == [False, True]
+    [flights] = get("/v1/cluster/jobs", ClusterSeen(value, (), entries))["jobs"]
+    assert flights["waits"] == "node 0 could not run on a, and nowhere else is room; no such library"
+    first, *_ = get("/v1/cluster/log", ClusterSeen(value, (), entries))["entries"]
+    assert first["changes"][0] == "flights/nodes/0 can't run on a: no such library"
+    again = after(value, replace(submit("flights", 1), as_of=value.offset, package="file:another.py"))
+    [flights] = get("/v1/cluster/jobs", ClusterSeen(again, (), entries))["jobs"]
+    assert flights["waits"] == "", "what was said of an earlier one says nothing"
 
 
 def test_without_agents_there_is_nothing_and_before_the_log_was_read_no_answer() -> None:

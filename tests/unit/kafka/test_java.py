@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,15 @@ def test_a_java_that_fails_is_quoted(tmp_path: Path) -> None:
     _java(tmp_path, "Unable to locate a Java Runtime", exit_code=1)
     with pytest.raises(JavaError, match="it said: Unable to locate a Java Runtime"):
         find_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_a_java_is_asked_once_until_it_is_another(tmp_path: Path) -> None:
+    program = _java(tmp_path, 'openjdk version "17.0.1"')
+    asked = tmp_path / "asked"
+    program.write_text(program.read_text().replace("exit 0", f"echo once >> {asked}\nexit 0"))
+    for _ in range(3):
+        assert find_java({"JAVA_HOME": str(tmp_path)}).version == 17
+    assert asked.read_text() == "once\n"
+    program.write_text(program.read_text().replace("17.0.1", "21.0.1"))
+    os.utime(program, ns=(1, 1))
+    assert find_java({"JAVA_HOME": str(tmp_path)}).version == 21

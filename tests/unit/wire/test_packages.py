@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
 from kcontrol.errors import ConfigurationError, DamagedRecordError
 from kcontrol.wire import packages
+from kcontrol.wire.codec import record_bytes
 from kcontrol.wire.packages import (
     MAX_BYTES,
     MAX_FILES,
@@ -20,8 +22,10 @@ from kcontrol.wire.packages import (
     package_of,
     records_of,
 )
+from kcontrol.wire.schemas import current_schemas
 
 FILES = {"flights.py": b"import rules\n", "rules/__init__.py": b"", "rules/data.csv": b"a,b\n" * 100}
+FIRST_NAME = "87f4942064321fdc3ac618b574b0f94b17f9384438863fd7d303068414138950"
 
 
 def read(
@@ -44,6 +48,28 @@ def test_a_package_comes_back_as_it_was_made() -> None:
     for other in ({**FILES, "more.py": b""}, {**FILES, "flights.py": b"import other\n"}):
         assert package_of("flights.py", other).name != package.name
     assert package_of("rules/__init__.py", FILES).name != package.name
+
+
+def test_what_a_package_requires_is_part_of_what_it_is() -> None:
+    files = {**FILES, "needs.txt": b"tides==1.0\n"}
+    without, package = package_of("flights.py", files), package_of("flights.py", files, "needs.txt")
+    assert read(package) == package
+    assert package.name != without.name
+    assert (package.requirements, without.requirements) == (b"tides==1.0\n", b"")
+    with pytest.raises(ConfigurationError, match=r"'needs\.md' is not there"):
+        package_of("flights.py", files, "needs.md")
+
+
+def test_what_was_packed_by_the_first_version_has_the_same_name_for_ever() -> None:
+    assert package_of("a.py", {"a.py": b"1"}).name == FIRST_NAME
+    manifest = package_of("a.py", {"a.py": b"1"}).manifest
+    rewritten = record_bytes(manifest, current_schemas()["PackageManifest"])
+    parts = PackageParts(sha256(rewritten).hexdigest())
+    for key, value in records_of(package_of("a.py", {"a.py": b"1"})):
+        parts.see(key.replace(FIRST_NAME.encode(), sha256(rewritten).hexdigest().encode()), value)
+    parts.see(f"{sha256(rewritten).hexdigest()}/0/1".encode(), rewritten)
+    with pytest.raises(DamagedRecordError, match="is not written as one is"):
+        parts.package()
 
 
 def test_one_of_many_parts_comes_back_too_and_is_not_whole_before() -> None:

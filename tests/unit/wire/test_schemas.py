@@ -21,13 +21,16 @@ from fastavro.utils import generate_one
 from kcontrol.wire.cluster import CLUSTER_CLASSES
 from kcontrol.wire.cluster_snapshot import ClusterSnapshot
 from kcontrol.wire.codec import RECORD_CLASSES
+from kcontrol.wire.package_signatures import PackageSignature
 from kcontrol.wire.packages import PackageManifest
 from kcontrol.wire.pushed import PushedRequest
 from kcontrol.wire.regions import REGION_CLASSES
 from kcontrol.wire.schemas import Schema, current_schemas, fingerprint_of, make_schema, released_schemas
 from kcontrol.wire.shapes import optional_of
 
-OWN_CLASSES = {cls.__name__: cls for cls in (ClusterSnapshot, PackageManifest, PushedRequest)}
+OWN_CLASSES = {
+    cls.__name__: cls for cls in (ClusterSnapshot, PackageManifest, PackageSignature, PushedRequest)
+}
 ALL_CLASSES = {**RECORD_CLASSES, **CLUSTER_CLASSES, **REGION_CLASSES, **OWN_CLASSES}
 RECORDS = sorted(ALL_CLASSES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
@@ -12,9 +13,18 @@ from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.package_signatures import PackageSignature, PackageSignatures, signature_record
 from kcontrol.wire.packages import CodePackage, PackageParts, records_of
 
 FORGET_AFTER_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPackage:
+    """A package that is what its name says, and signatures that nobody has looked at."""
+
+    package: CodePackage
+    signatures: tuple[PackageSignature, ...] = ()
 
 
 class KafkaPackages:
@@ -33,13 +43,25 @@ class KafkaPackages:
         for record in records_of(package):
             await self._appender.append([record])
 
+    async def sign(self, signature: PackageSignature) -> None:
+        """Put it beside its package, unless it is there."""
+        if signature not in await self._signatures(signature.package):
+            await self._appender.append([signature_record(signature)])
+
     async def read(self, name: str) -> CodePackage:
+        """As `read_signed`, without its signatures."""
+        return (await self.read_signed(name)).package
+
+    async def read_signed(self, name: str) -> SignedPackage:
         """Raises NotFoundError: it is not there. DamagedRecordError: what is there is another one, or may not be
         unpacked."""
-        parts = await self._read(name)
+        parts, signatures = PackageParts(name), PackageSignatures(name)
+        for record in await self._all():
+            parts.see(record.key, record.value)
+            signatures.see(record.key, record.value)
         if not parts.is_whole:
             raise NotFoundError(f"package {name} is not in topic {self._topic!r}: submit it again")
-        return parts.package()
+        return SignedPackage(parts.package(), signatures.all())
 
     async def forget(self, besides: Collection[str], older_ms: int = FORGET_AFTER_MS) -> list[str]:
         """Delete packages that are not among these and were written so long before the newest record: whoever has just
@@ -60,11 +82,11 @@ class KafkaPackages:
                 await self._appender.append([(key, None)])
         return sorted(gone)
 
-    async def _read(self, name: str) -> PackageParts:
-        parts = PackageParts(name)
+    async def _signatures(self, name: str) -> tuple[PackageSignature, ...]:
+        signatures = PackageSignatures(name)
         for record in await self._all():
-            parts.see(record.key, record.value)
-        return parts
+            signatures.see(record.key, record.value)
+        return signatures.all()
 
     async def _all(self) -> list[RawRecord]:
         return await PartitionReader(self._rpc, self._topic, 0, READ_UNCOMMITTED).read_all()

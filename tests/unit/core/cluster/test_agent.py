@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+
+import pytest
 
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.canonical import digest
@@ -20,6 +23,7 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, Mark, TaskSpec, Unit
+from kcontrol.core.cluster.unit_ends import Hope, Placed
 from kcontrol.core.cluster.work import RunningUnit, Work
 
 LIMITS = AgentLimits()
@@ -30,11 +34,13 @@ UNIT: Unit = ("job", "nodes", 0)
 class Alone:
     """One agent and its log."""
 
-    def __init__(self, before: str = "", earlier: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, before: str = "", earlier: tuple[str, ...] = (), left_out: Iterable[Placed] = ()
+    ) -> None:
         me = Identity("a", "a-1", 2, earlier=earlier)
         self.now_ms = 1_000
         self.log: list[ClusterEntry] = []
-        self.machine = AgentMachine(me, LIMITS, self.now_ms, before)
+        self.machine = AgentMachine(me, LIMITS, self.now_ms, before, left_out)
 
     def pass_ms(self, ms: int) -> None:
         self.now_ms += ms
@@ -234,8 +240,41 @@ def test_a_unit_that_fails_three_times_is_reported_and_one_that_is_useless_at_on
     alone.machine.unit_failed(UNIT, 1, "code 1")
     assert alone.speak() == TaskFailed(*UNIT, 1, "a", "a-1", "code 1", False)
     alone.submit()
-    alone.machine.unit_failed(UNIT, 1, "an old placement's", useless=True)
+    alone.machine.unit_failed(UNIT, 1, "an old placement's", Hope.NOWHERE)
     assert alone.speak() is None
+
+
+@pytest.mark.parametrize("hope", [Hope.ELSEWHERE, Hope.NOWHERE])
+def test_what_failed_without_hope_is_reported_at_once_and_not_started_before_that_is_said(hope: Hope) -> None:
+    alone = Alone()
+    alone.join()
+    alone.submit()
+    assert alone.work().start
+    alone.machine.unit_failed(UNIT, 1, "no Java", hope)
+    assert not alone.work().start
+    assert alone.speak() == TaskFailed(*UNIT, 1, "a", "a-1", "no Java", hope is Hope.NOWHERE)
+    assert alone.machine.replica.jobs["job"].active == (hope is Hope.ELSEWHERE)
+
+
+def test_a_unit_that_was_left_out_is_not_started_again_until_it_is_placed_anew() -> None:
+    alone = Alone()
+    alone.join()
+    alone.submit()
+    assert alone.machine.unit_left_out(UNIT, 1) == {(UNIT, 1)}
+    assert alone.speak() is None
+    assert not alone.work().start
+    alone.submit()
+    assert not alone.work().start, "the same again changes nothing"
+    alone.submit(2)
+    assert [unit for unit, _ in alone.work().start] == [UNIT, ("job", "nodes", 1)]
+    generation = alone.machine.replica.places()[UNIT].generation
+    assert alone.machine.unit_left_out(UNIT, generation) == {(UNIT, generation)}, "the old one is forgotten"
+
+
+def test_what_was_left_out_is_remembered_before_the_log_was_read() -> None:
+    """What has ended while no agent was there is heard of first."""
+    alone = Alone(left_out=[(UNIT, 1)])
+    assert alone.machine.unit_left_out(("job", "nodes", 1), 1) == {(UNIT, 1), (("job", "nodes", 1), 1)}
 
 
 def test_code_that_does_not_know_the_level_ends_and_applies_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -20,7 +22,7 @@ A, B, C, D = (("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
 
 def beats(liveness: Liveness, *who: Who, gap: bool = False) -> Liveness:
     for one in who:
-        liveness = hear(liveness, Beat(*one, seq=0, gap=gap and one == A, applied=0), POLICY)
+        liveness = hear(liveness, [Beat(*one, seq=0, gap=gap and one == A, applied=0)], POLICY)
     return liveness
 
 
@@ -83,7 +85,7 @@ def test_the_patience_lasts_while_they_come_back_one_by_one() -> None:
 
 def test_the_next_incarnation_speaks_for_the_one_that_is_in_the_log() -> None:
     liveness = attend(Liveness(A), [A, ("b", "2")])
-    liveness = hear(liveness, Beat("b", "3", 0, False, 0, before="2"), POLICY)
+    liveness = hear(liveness, [Beat("b", "3", 0, False, 0, before="2")], POLICY)
     assert is_heard(liveness, ("b", "2"), POLICY)
 
 
@@ -95,3 +97,21 @@ def test_who_differs_from_most_knows_it_and_of_two_neither_does() -> None:
     assert not differs_from_most(marked("x"), {100: "mine"})
     assert not differs_from_most(marked("x", "x", "mine"), {100: "mine"})
     assert not differs_from_most(marked("x", "x", "x"), {200: "mine"})
+
+
+def test_beats_that_are_read_together_are_heard_one_after_the_other() -> None:
+    """Whatever they are, and wherever they are divided."""
+    seed = random.randrange(1 << 32)
+    drawn = random.Random(seed)
+    for _ in range(300):
+        beats = [
+            Beat(*drawn.choice([A, B, C]), n, drawn.random() < 0.2, n, Mark(n, "d"), drawn.choice(["", "0"]))
+            for n in range(drawn.randrange(30))
+        ]
+        one_by_one = attend(Liveness(A), [A, B, C])
+        for beat in beats:
+            one_by_one = hear(one_by_one, [beat], POLICY)
+        together, cut = attend(Liveness(A), [A, B, C]), drawn.randrange(len(beats) + 1)
+        for part in (beats[:cut], beats[cut:]):
+            together = hear(together, part, POLICY)
+        assert together == one_by_one, f"seed {seed}: {beats}"
