@@ -5,8 +5,10 @@ tests/unit/kafka/test_roles.py fails when the page is not current.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from kcontrol.adapters.kafka.admin.region_roles import REGION_ROLES, RegionRole, member_needs, region_needs
 from kcontrol.adapters.kafka.admin.roles import ROLES, Role, RoleRight, Topics, needs
 from kcontrol.wire.names import Names
 
@@ -16,14 +18,23 @@ _BEGIN, _END = "<!-- rights: made by `python -m docs.make_rights` -->\n", "<!-- 
 
 def tables() -> str:
     """A table for each role."""
-    return "\n".join(_table(role) for role in Role)
+    topics = Topics(("input",), ("output",), exchanges=True)
+    of_pipelines = (_table(role, ROLES[role], needs(role, Names(), "pipeline", topics)) for role in Role)
+    of_regions = (
+        _table(
+            role,
+            REGION_ROLES[role],
+            (*region_needs(role, Names(), "region"), *member_needs(role, Names(), "pipeline", topics)),
+        )
+        for role in RegionRole
+    )
+    return "\n".join((*of_pipelines, *of_regions))
 
 
-def _table(role: Role) -> str:
-    found = needs(role, Names(), "pipeline", Topics(("input",), ("output",), exchanges=True))
+def _table(role: Role | RegionRole, what: str, found: Sequence[RoleRight]) -> str:
     rows = "".join(_row(need) for need in found)
     return (
-        f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for "
+        f"### {role.value.replace('-', ' ').capitalize()}\n\n{what}\n\n| on | operations | what for "
         f"|\n|---|---|---|\n{rows}"
     )
 

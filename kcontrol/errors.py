@@ -193,6 +193,21 @@ class StepsVoidedError(KcontrolError):
         )
 
 
+class CutsVoidedError(KcontrolError):
+    """A cut that a reader has taken is void: its region was taken back to an older one. Whoever is told has to undo what it
+    made of the cuts after that; the reader then goes on behind it."""
+
+    exit_code = StepsVoidedError.exit_code
+
+    def __init__(self, region: str, to_cut: int, taken: int) -> None:
+        """to_cut: the one that counts. taken: the newest that was read."""
+        self.to_cut, self.taken = to_cut, taken
+        super().__init__(
+            f"Region {region!r} was taken back to cut {to_cut}: those after it are void, and they were read up to {taken}. "
+            f"Undo what was made of them, then go on after cut {to_cut}."
+        )
+
+
 class TargetAwayError(KcontrolError):
     """A delivery's target can't be reached or can't do it now; the same may succeed later."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,11 +26,13 @@ from kcontrol.apps.recorded import boundaries_of
 from kcontrol.apps.submit import all_specs
 from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, StepBoundary
+from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, SkippedRange, StepBoundary
 from kcontrol.core.step.resetting import (
     begins_at,
     going_back,
+    passed_over,
     refused_exchanges,
+    refused_standing,
     refused_step,
     void_checkpoints,
 )
@@ -63,10 +65,21 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """A reset that is part of the rollback of several pipelines. along: their names. void: by topic and partition, where what
+    others of them wrote in void steps ends: it is not read again. request_id: of the rollback."""
+
+    along: frozenset[str]
+    void: Mapping[tuple[str, int], int]
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResetPlan:
     """A reset that can be made. back: the step that is gone back to, as it was made. last: the last one, which is void then.
     begin: the checkpoint from which steps are run again, or 0. rerun: how many those are, on a node that has not kept the
-    step itself. written: by output, how many records void steps wrote. readers: who may have read them."""
+    step itself. written: by output, how many records void steps wrote. readers: who may have read them. together: of the
+    rollback that it is part of."""
 
     pipeline: str
     to_step: int
@@ -76,15 +89,22 @@ class ResetPlan:
     rerun: int
     written: Mapping[str, int]
     readers: tuple[Reader, ...]
+    together: Together | None = None
 
 
 async def plan_reset(
-    cluster: ClusterSettings, pipeline: str, to_step: int, left_behind: Collection[str], own: Path
+    cluster: ClusterSettings,
+    pipeline: str,
+    to_step: int,
+    left_behind: Collection[str],
+    own: Path | None,
+    together: Together | None = None,
 ) -> ResetPlan:
     """What a reset to a step would take back.
 
     left_behind: the names of readers that are to be left as they are, although they may have read what is void then. own:
-    where nodes of this machine have their own checkpoints. Raises NotFoundError, NotNowError (somebody works for it),
+    where nodes of this machine have their own checkpoints; None: files are not looked at. together: others are taken back with
+    it, and it may be at the step already. Raises NotFoundError, NotNowError (somebody works for it),
     HaltedError, CheckpointError, InputGoneError, TopicError, and ConfigurationError: it can't be done, or not so.
     """
     async with pipeline_logs(cluster, pipeline) as logs:
@@ -98,22 +118,25 @@ async def plan_reset(
                 f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
             )
         _refuse(refused_exchanges(spec) or refused_step(spec, steps, to_step))
+        _refuse("" if together is not None else refused_standing(spec, steps, to_step))
         begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
         assert begin is not None
         made = await boundaries_of(logs, newest, max(1, min(begin, steps.made_by(to_step))), steps.step)
     last = made[-1]
     before = [one for one in kept(made) if one.step <= to_step]
-    back = before[-1]
+    # The step itself may be a reset, which has positions of its own where others were taken back with it.
+    back = replace(before[-1], inputs=next(one.inputs for one in made if one.step == to_step))
     void = [one for one in made if one.step > to_step]
     await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
     checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
-    if checkpoint is not None:
+    if checkpoint is not None and own is not None:
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
     written = _written(void)
-    readers = await _readers(cluster, spec, written, to_step)
+    along = frozenset[str]() if together is None else together.along
+    readers = tuple(one for one in await _readers(cluster, spec, written, to_step) if one.name not in along)
     _refuse_left(pipeline, readers, left_behind)
     rerun = sum(one.step > begin for one in before)
-    return ResetPlan(pipeline, to_step, last, back, begin, rerun, written, readers)
+    return ResetPlan(pipeline, to_step, last, back, begin, rerun, written, readers, together)
 
 
 async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by: str) -> StepBoundary:
@@ -121,13 +144,17 @@ async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by
 
     Raises NotNowError when the log has gone on since, or somebody else works for the pipeline: then nothing was reset.
     """
-    left = tuple(reader.name for reader in plan.readers)
-    reset = Reset(plan.to_step, why, by, uuid4().hex, left)
+    left, now_ms = tuple(reader.name for reader in plan.readers), SystemClock().now_ms()
+    request_id, passed = uuid4().hex, tuple[SkippedRange, ...]()
+    if plan.together is not None:
+        request_id = plan.together.request_id
+        passed = passed_over(plan.back, plan.together.void, by, now_ms, request_id)
+    reset = Reset(plan.to_step, why, by, request_id, left)
     async with owned_log(cluster, plan.pipeline) as owned:
         try:
             producer, steps = await owned.fence()
             _refuse_gone_on(plan, steps)
-            boundary = going_back(plan.last, plan.back, reset, producer, -1, SystemClock().now_ms())
+            boundary = going_back(plan.last, plan.back, reset, producer, -1, now_ms, passed)
             void = void_checkpoints(steps, plan.to_step)
             try:
                 await owned.transaction.commit_reset(*producer, boundary, owned.log.position, void)

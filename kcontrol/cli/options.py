@@ -94,3 +94,14 @@ look_option = click.option(
     help="Offsets that are read to find out whether a record that Kafka has no more was there when its "
     "step read.",
 )
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(1, 86_400),
+    default=180.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for what becomes of it. It stays asked for afterwards.",
+)
+"""Of what a region is asked for."""

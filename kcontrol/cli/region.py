@@ -18,23 +18,15 @@ from kcontrol.apps.regions.asking import (
 )
 from kcontrol.apps.show import time_text
 from kcontrol.cli.inputs import asked_by
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, timeout_option
+from kcontrol.cli.region_rollback import rollback
 from kcontrol.core.regions.log_view import RegionLogView
+from kcontrol.core.regions.model import MemberPart
 from kcontrol.core.regions.records import RegionCut, RegionDefinition, RegionRecord, RegionRequestKind
 from kcontrol.definition.durations import span_text
 from kcontrol.definition.region_file import region_settings
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.shapes import to_plain
-
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(1, 86_400),
-    default=180.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Wait so long for what becomes of it. It stays asked for afterwards.",
-)
 
 
 @click.group()
@@ -175,6 +167,9 @@ def delete(region: str, cluster: ClusterSettings, as_json: bool) -> None:
     click.echo(json.dumps({"region": region, "deleted": True}) if as_json else f"region {region}: is deleted")
 
 
+region.add_command(rollback)
+
+
 async def _look(cluster: ClusterSettings, name: str) -> tuple[RegionDefinition, RegionLogView]:
     async with region_reader(cluster, name) as reader:
         view = await reader.look()
@@ -219,6 +214,11 @@ def _status_lines(definition: RegionDefinition, view: RegionLogView) -> list[str
     ]
     if newest is not None and newest.happened.why:
         lines.append(f"last       {newest.happened.kind}: {newest.happened.why}")
+    if newest is not None and newest.rollback is not None:
+        back = ", ".join(each.name for each in newest.members if each.part is MemberPart.BACK) or "none"
+        lines.append(
+            f"going back to cut {newest.rollback.to_cut} ({newest.rollback.why or 'no reason given'}): back so far: {back}"
+        )
     if newest is not None and newest.reset_attempt:
         lines.append(f"resets     {newest.reset_attempt} of {newest.max_reset_attempts} attempts")
     if cut is not None:

@@ -13,7 +13,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcontrol.core.regions.leading import LedStep, RegionSeen, began, next_change, taken_over
+from kcontrol.core.regions.leading import (
+    LedStep,
+    RegionSeen,
+    began,
+    is_to_be_checked,
+    next_change,
+    refused_cut,
+    taken_over,
+)
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, RegionTombstone, read_on
 from kcontrol.core.regions.model import Alarm, RegionState
 from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
@@ -71,6 +79,10 @@ class RegionSession:
         """Number, what it is for, and when it goes off, by the monotonic clock."""
         self._cut: tuple[int, tuple[CutPipeline, ...]] | None = None
         self._in_line: frozenset[str] = frozenset()
+        self._back: tuple[str, frozenset[str]] = ("", frozenset())
+        """Of which rollback, and who."""
+        self._checked = ("", "")
+        self._led_from = 0
         self._waits: tuple[str, ...] = ()
 
     def stop(self) -> None:
@@ -125,7 +137,9 @@ class RegionSession:
     async def _lead(self) -> None:
         """Until it is stopped, or the region is deleted. Raises _PushedAsideError, FencedError."""
         self._alarm, self._cut, self._in_line, self._waits = (-1, None, 0), None, frozenset(), ()
+        self._back, self._checked = ("", frozenset()), ("", "")
         self._see(await self._log.take())
+        self._led_from = 1 + (0 if self._view.newest is None else self._view.newest.number)
         definition, value = self._definition, self._view.value
         assert definition is not None
         await self._write(began(definition) if value is None else taken_over(value, self._controller))
@@ -137,6 +151,7 @@ class RegionSession:
                 break
             try:
                 seen = await self._members.look(self._value.region.settings.members)
+                await self._check_rollback(seen)
                 await self._go_on(definition, seen)
                 await self._carry_out(seen)
             except (RetriableError, FencedError, CommitUnknownError) as error:
@@ -151,6 +166,18 @@ class RegionSession:
             await self._write(*changes)
         elif self._clock.monotonic_ms() - self._proved_ms >= self._times.beat_ms:
             await self._beat(ended=False)
+
+    async def _check_rollback(self, members: MembersSeen) -> None:
+        """All is looked at before anything is done."""
+        request = is_to_be_checked(self._value, self._seen(members))
+        if request is None:
+            return
+        cut = self._view.cuts.get(request.to_cut)
+        why: str | None = refused_cut(request.to_cut, cut, self._value.region.settings)
+        if cut is not None and not why:
+            why = await self._members.refuses(cut, request)
+        if why is not None:
+            self._checked = request.request_id, why
 
     def _changes(self, definition: RegionDefinition, members: MembersSeen) -> Iterable[LedStep]:
         value = self._value
@@ -172,6 +199,9 @@ class RegionSession:
             came_to=0 if self._cut is None else self._cut[0],
             in_line=self._in_line,
             requests=self._asked.requests(self._region),
+            back=self._back,
+            checked=self._checked,
+            led_from=self._led_from,
             why="; ".join(members.why),
         )
 
@@ -194,6 +224,9 @@ class RegionSession:
             self._waits += self._members.waits_for
             return
         self._cut = None
+        if region.state is RegionState.GOING_BACK:
+            await self._take_back()
+            return
         if region.is_held:
             stand = await self._members.hold(region.last_completed_seq_id)
             self._in_line = frozenset(stand)
@@ -202,6 +235,16 @@ class RegionSession:
             self._in_line = await self._members.release(number)
         if region.state is RegionState.RESETTING:
             self._waits += self._members.waits_for
+
+    async def _take_back(self) -> None:
+        """Who is started on the way stands until all are back."""
+        rollback = self._value.rollback
+        assert rollback is not None
+        cut = self._view.cuts[rollback.to_cut]
+        self._in_line = frozenset()
+        await self._members.hold(cut.number)
+        self._back = rollback.request_id, await self._members.take_back(cut, rollback)
+        self._waits += self._members.waits_for
 
     @property
     def _pause_ms(self) -> int:
@@ -212,8 +255,10 @@ class RegionSession:
 
     async def _end(self) -> None:
         """Of one's own will: nobody need wait."""
-        if not self._value.region.is_held or self._definition is None:
-            await self._members.release(self._value.region.current_seq_id)
+        region = self._value.region
+        stays = region.is_held or region.state is RegionState.GOING_BACK
+        if not stays or self._definition is None:
+            await self._members.release(region.current_seq_id)
         await self._beat(ended=True)
 
     # --- the log --------------------------------------------------------------------------------------------
@@ -237,8 +282,8 @@ class RegionSession:
             records.append(change_of(led.value, led.happened, WrittenBy(self._controller, at_ms, number)))
             made = led.value.region.last_completed_seq_id
             if made > completed and self._cut is not None and self._cut[0] == made:
-                records.append(RegionCut(self._region, made, at_ms, self._cut[1]))
-                completed = made
+                records.append(RegionCut(self._region, made, at_ms, self._cut[1], completed))
+            completed = made
         settings = changes[-1].value.region.settings
         after = read_on(self._view, records)
         forget = after.forgotten(self._times.keep_changes, settings.keep_cuts)

@@ -9,10 +9,12 @@ from typing import Protocol
 from kcontrol.core.regions.log_view import RegionLogged
 from kcontrol.core.regions.records import (
     CutPipeline,
+    RegionCut,
     RegionDefinition,
     RegionRecord,
     RegionRequest,
     RegionRequestKind,
+    RegionRollback,
 )
 
 
@@ -83,9 +85,19 @@ class RegionMembers(Protocol):
         """See that nobody is held by the region; those that nobody holds."""
         ...
 
+    async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
+        """Whether all can be taken back to a cut, looked at before anything is done: '' if they can, why not, or None: it is
+        still being looked at. To be asked again until it is told."""
+        ...
+
+    async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """Take the rollback on, which is begun if it is not under way; those that are back so far. Nobody is reset twice for
+        one `request_id`, whoever asks, and whenever."""
+        ...
+
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """For people: what the drain, or the release, waits for."""
+        """For people: what the drain, the release or the rollback waits for."""
         ...
 
     def let_go(self) -> None:

@@ -43,10 +43,12 @@ class RegionMemberFacts(Facts):
 class RegionAnswerFacts(Facts):
     """What became of the newest request of a kind that was answered."""
 
-    kind: str = Field(description="drain, reset or resume.")
+    kind: str = Field(description="drain, reset, resume or rollback.")
     request_id: str
     outcome: str = Field(description="done, refused or failed.")
-    cut: int = Field(description="Of a drain that is done: the number of its cut. Else 0.")
+    cut: int = Field(
+        description="Of a drain that is done: the number of its cut; of a rollback that of the cut. Else 0."
+    )
     why: str = Field(description="Why not; '' otherwise.")
 
 
@@ -59,6 +61,9 @@ class RegionFacts(Facts):
     healthy: bool = Field(description="All pipelines were at work when they were looked at last.")
     pipelines: list[RegionMemberFacts]
     last_completed: int = Field(description="Number of the newest cut; 0: there is none.")
+    going_back_to: int = Field(
+        description="Number of the cut that its pipelines are being taken back to; 0: to none."
+    )
     next: int = Field(description="Number of the next drain, or of the one under way.")
     reset_attempt: int
     max_reset_attempts: int
@@ -107,6 +112,7 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         healthy=newest is not None and newest.is_healthy,
         pipelines=members,
         last_completed=0 if newest is None else newest.last_completed_seq_id,
+        going_back_to=0 if newest is None or newest.rollback is None else newest.rollback.to_cut,
         next=1 if newest is None else newest.current_seq_id,
         reset_attempt=0 if newest is None else newest.reset_attempt,
         max_reset_attempts=settings.max_reset_attempts if newest is None else newest.max_reset_attempts,

@@ -7,7 +7,7 @@ from random import Random
 
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import DesiredMode, PipelineSpec, Reset, Tombstone
-from kcontrol.core.step.resetting import going_back, refused_step, void_checkpoints
+from kcontrol.core.step.resetting import going_back, refused_standing, refused_step, void_checkpoints
 from tests.simulation.broker import STEPS
 from tests.simulation.fleet import Fleet
 from tests.simulation.layout_faults import fenced, stop
@@ -57,4 +57,4 @@ def write_reset(world: World, random: Random, counts: Counter[str], to_step: int
 
 def may_go_back(spec: PipelineSpec, steps: StepsView, to_step: int) -> bool:
     """What the command finds in the log of steps."""
-    return not refused_step(spec, steps, to_step)
+    return not (refused_step(spec, steps, to_step) or refused_standing(spec, steps, to_step))

@@ -1,4 +1,4 @@
-"""`kcontrol`, but it kills itself with SIGKILL at a chosen record of a region or of a hold, of all that it writes.
+"""`kcontrol`, but it kills itself with SIGKILL at a chosen record of a region, of a hold or of a reset, of all that it writes.
 
     CRASH_AT=7 python -m tests.support.crashing_region region-controller ...
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps.held_pipeline import HeldPipeline
 from kcontrol.cli.main import main
 from kcontrol.core.regions.records import RegionBeat
@@ -42,6 +43,14 @@ def _instrument() -> None:
         await write_hold(self, *arguments, **rest)
         _reach()
 
+    commit_reset = KafkaTransaction.commit_reset
+
+    async def resetting(self: Any, *arguments: Any, **rest: Any) -> None:
+        _reach()
+        await commit_reset(self, *arguments, **rest)
+        _reach()
+
+    KafkaTransaction.commit_reset = resetting  # type: ignore[method-assign]
     KafkaRegionLog.write = writing  # type: ignore[method-assign]
     HeldPipeline._write = holding  # type: ignore[method-assign]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
-from kcontrol.adapters.kafka.write.writer import TransactionWriter
+from kcontrol.adapters.kafka.write.writer import STEP_HEADER, TransactionWriter
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     InputSlice,
@@ -38,8 +38,16 @@ from kcontrol.settings.cluster import ClusterSettings
 READ_TIMEOUT_S = 30.0
 
 
-def values_of(settings: ClusterSettings, topic: str, partition: int, from_: int, to: int) -> Iterator[bytes]:
-    """The committed values at offsets [from_, to), which the partition is known to reach. Raises TimeoutError."""
+def values_of(
+    settings: ClusterSettings,
+    topic: str,
+    partition: int,
+    from_: int,
+    to: int,
+    without: Container[int] = (),
+) -> Iterator[bytes]:
+    """The committed values at offsets [from_, to), which the partition is known to reach, but for those of some steps. Raises
+    TimeoutError."""
     consumer = Consumer(
         {
             "bootstrap.servers": settings.bootstrap_servers,
@@ -64,7 +72,9 @@ def values_of(settings: ClusterSettings, topic: str, partition: int, from_: int,
             if offset >= to:
                 return
             from_ = offset + 1
-            yield message.value() or b""
+            headers = dict(message.headers() or ())
+            if STEP_HEADER not in headers or int(headers[STEP_HEADER] or 0) not in without:
+                yield message.value() or b""
     finally:
         consumer.close()
 

@@ -374,7 +374,7 @@ def _region(name: str, text: str, *labels: str) -> Metric:
 
 
 REGION_STATE = _region("state", "1 for the state that the region is in, 0 for the others.", "state")
-REGION_STATE_NUMBER = _region("state_number", "The same as a number, from 0 (started) to 6, as listed there.")
+REGION_STATE_NUMBER = _region("state_number", "The same as a number, from 0 (started) to 7, as listed there.")
 REGION_LAST_COMPLETED = _region("last_completed_id", "Number of the newest cut; 0 if there is none.")
 REGION_DRAIN_AVERAGE = _region("drain_seconds_average", "How long the newest ten drains took.")
 REGION_RESET_AVERAGE = _region("reset_seconds_average", "How long the newest ten resets took.")

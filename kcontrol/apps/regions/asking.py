@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
 from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
 from kcontrol.apps.cuts import specs_of
+from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
 from kcontrol.core.regions.graph import graph_of, refused_graph
+from kcontrol.core.regions.leading import refused_cut
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings
 from kcontrol.core.regions.records import (
@@ -106,7 +110,7 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
     if refused:
         raise ConfigurationError(f"region {settings.region!r}: {refused}")
     await asyncio.to_thread(ensure_regions_topic, cluster)
-    await asyncio.to_thread(ensure_region_log, cluster, settings.region)
+    await asyncio.to_thread(ensure_region_log, cluster, settings.region, (Operation.READ,))
     asked = KafkaAskedRegions(cluster)
     try:
         await asked.look()
@@ -127,10 +131,37 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
     return True
 
 
-async def delete_region(cluster: ClusterSettings, region: str) -> None:
-    """Its pipelines go on by themselves; its log stays, and its numbers go on if it is defined again. Raises NotFoundError."""
+async def plan_region_rollback(
+    cluster: ClusterSettings, region: str, to_cut: int, leave_behind: Collection[str], own: Path
+) -> tuple[tuple[BackPlan, ...], int]:
+    """What would be taken back to a cut, and the number of the region's newest change.
+
+    leave_behind, own: as `plan_reset` has them. Raises what that does, and NotNowError: nobody is in charge of the region.
+    """
     async with region_reader(cluster, region) as reader:
-        await reader.look()
+        view = await reader.look()
+        if view.newest is None or view.has_ended:
+            raise NotNowError(
+                f"region {region!r}: nobody is in charge of it, and its controller takes pipelines back: start kcontrol "
+                "region-controller, then ask again. Nothing was reset"
+            )
+        cut = view.cuts.get(to_cut)
+        refused = refused_cut(to_cut, cut, reader.definition.settings)
+        if cut is None or refused:
+            raise ConfigurationError(f"{refused}. Nothing was reset")
+    return await plan_rollback(cluster, cut, uuid4().hex, leave_behind, own), view.newest.number
+
+
+async def delete_region(cluster: ClusterSettings, region: str) -> None:
+    """Its pipelines go on by themselves; its log stays, and its numbers go on if it is defined again. Raises NotFoundError,
+    NotNowError: they are being taken back to a cut."""
+    async with region_reader(cluster, region) as reader:
+        view = await reader.look()
+        if view.newest is not None and view.newest.rollback is not None:
+            raise NotNowError(
+                f"region {region!r}: its pipelines are being taken back to cut {view.newest.rollback.to_cut}, and some are not "
+                "yet: see kcontrol region status"
+            )
         await reader.asked.forget(region)
 
 

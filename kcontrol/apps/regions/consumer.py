@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
 from kcontrol.apps.regions.asking import RegionReader
 from kcontrol.apps.step_consumer import Step, StepConsumer
 from kcontrol.core.regions.records import RegionCut
-from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError
+from kcontrol.errors import ConfigurationError, CutsVoidedError, InputGoneError, NotFoundError
 from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.toml import resolve_settings
@@ -80,7 +80,9 @@ class RegionConsumer:
     timeout: seconds to wait for the next cut; the iteration then ends and can be taken up again. None: wait for ever.
 
     Raises NotFoundError: there is no such region. While iterating, InputGoneError: the cut that the caller has is no longer in
-    the region's log, so it is not known where the next one begins. RetriableError: Kafka was away for more than two minutes.
+    the region's log, so it is not known where the next one begins. CutsVoidedError: the region was taken back to an older cut
+    than those that were returned; said once, and the iteration goes on behind that. RetriableError: Kafka was away for more
+    than two minutes.
     """
 
     def __init__(
@@ -112,6 +114,10 @@ class RegionConsumer:
         deadline_s = None if self._timeout is None else time.monotonic() + self._timeout
         while True:
             view = self._reader.view
+            back_to = view.gone_back(self._after)
+            if back_to is not None:
+                taken, self._after, self._before = self._after, back_to, None
+                raise CutsVoidedError(self._region, back_to, taken)
             if self._before is None:
                 self._before = self._steps_before(view.cuts)
             later = [number for number in sorted(view.cuts) if number > self._after]

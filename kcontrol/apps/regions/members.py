@@ -16,9 +16,16 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.drain import DrainedStep, Draining
 from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.regions.going_back import RegionRollbacks
 from kcontrol.core.model import HoldPhase, PipelinePhase, PipelineSpec, Status
 from kcontrol.core.regions.graph import graph_of, refused_graph
-from kcontrol.core.regions.records import CutOffset, CutPipeline
+from kcontrol.core.regions.records import (
+    CutOffset,
+    CutPipeline,
+    RegionCut,
+    RegionRequest,
+    RegionRollback,
+)
 from kcontrol.core.regions.wave import DrainMode
 from kcontrol.errors import NotFoundError
 from kcontrol.requests.record import NotNowError
@@ -61,6 +68,7 @@ class PipelineMembers:
     def __init__(self, cluster: ClusterSettings, region: str) -> None:
         self._cluster, self._holder = cluster, f"region {region}"
         self._admin = TopicAdmin(cluster)
+        self._rollbacks = RegionRollbacks(cluster)
         self._stack = AsyncExitStack()
         self._members: dict[str, _Member] = {}
         self._names: tuple[str, ...] = ()
@@ -189,6 +197,18 @@ class PipelineMembers:
         found = [name for name in self._names if name in self._members]
         return [name for name in found if self._members[name].logs.view.spec() is not None]
 
+    # --- taken back -----------------------------------------------------------------------------------------
+
+    async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
+        """As the port says."""
+        return await self._rollbacks.refuses(cut, request)
+
+    async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """As the port says."""
+        back = await self._rollbacks.take_back(cut, rollback)
+        self._waits = self._rollbacks.waits_for
+        return back
+
     @property
     def waits_for(self) -> tuple[str, ...]:
         """As the port says."""
@@ -197,6 +217,7 @@ class PipelineMembers:
     def let_go(self) -> None:
         """As the port says."""
         self._draining, self._waits = None, ()
+        self._rollbacks.let_go()
         for member in self._members.values():
             member.held = None
 

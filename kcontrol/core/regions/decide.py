@@ -22,6 +22,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -44,6 +45,7 @@ class WhyIgnored(StrEnum):
     SPENT = "attempts are spent"
     HELD = "held until somebody lets it go on"
     UNREACHABLE = "no cut that can be gone back to"
+    GOING_BACK = "its pipelines are being taken back to a cut, which comes first"
 
 
 REMARKS: dict[RegionState, str] = {
@@ -52,6 +54,7 @@ REMARKS: dict[RegionState, str] = {
     RegionState.PENDING: "told `resumeSubmission`, and that some still save; the alarm stays",
     RegionState.RESETTING: "told `triggerReset`; alarm `reset_timeout`",
     RegionState.SPENT: "told `resetFailed`; only a forced reset leads on",
+    RegionState.GOING_BACK: "nobody works; one pipeline after the other is reset to its step of the cut",
 }
 """What members are told in a state, and what is waited for; nothing in the others."""
 
@@ -98,6 +101,8 @@ def _after(region: Region, event: RegionEvent) -> Region:
             return _on_reset_asked(region, event)
         case ResumeAsked():
             return _on_resume_asked(region)
+        case RollbackAsked():
+            return _on_rollback_asked(region, event)
         case RolledBack():
             return _on_rolled_back(region, event)
         case AlarmWentOff():
@@ -264,6 +269,8 @@ def _on_resume_asked(region: Region) -> Region:
 
 
 def _on_reset_asked(region: Region, event: ResetAsked) -> Region:
+    if region.state is RegionState.GOING_BACK:
+        raise _IgnoredError(WhyIgnored.GOING_BACK)
     if event.force:
         allowed = region.reset_attempt + region.settings.max_reset_attempts
         region = replace(region, max_reset_attempts=allowed)
@@ -340,26 +347,50 @@ def _is_set(region: Region, event: AlarmWentOff) -> bool:
 
 
 def _on_took_over(region: Region, event: TookOver) -> Region:
-    return _begun_anew(_go(region, event, RegionCause.TOOK_OVER))
+    region = _go(region, event, RegionCause.TOOK_OVER)
+    if region.state is RegionState.GOING_BACK:
+        return replace(region, is_healthy=False)
+    return _begun_anew(region)
+
+
+def _on_rollback_asked(region: Region, event: RollbackAsked) -> Region:
+    """Those that are back may have to go back further: only to a cut that is as old, or older, can be changed to."""
+    if not _can_go_back(region, event.seq_id):
+        raise _IgnoredError(WhyIgnored.UNREACHABLE)
+    region = _go(region, event, RegionCause.ROLLBACK_ASKED)
+    region = replace(region, completions={}, holds_next=False, going_back_to=event.seq_id)
+    return _set_alarm(region, None)
+
+
+def _can_go_back(region: Region, seq_id: int) -> bool:
+    """Whether the cut was completed, and can be had by all, is known to whoever takes them back."""
+    newest = region.going_back_to or region.last_completed_seq_id
+    return 0 < seq_id <= newest
 
 
 def _on_rolled_back(region: Region, event: RolledBack) -> Region:
     """Numbers of cuts go on, so that what is void is never taken for another cut. Everybody is brought into line before
     the next drain, as after any other change of who is at work."""
-    if not _can_go_back(region, event.seq_id):
-        raise _IgnoredError(WhyIgnored.UNREACHABLE)
-    region = _go(region, event, RegionCause.ROLLED_BACK)
+    _must_be_member(region, event.member)
+    if region.state is not RegionState.GOING_BACK or not _is_this_rollback(region, event):
+        raise _IgnoredError(WhyIgnored.LATE)
+    if event.member in region.completions:
+        raise _IgnoredError(WhyIgnored.DOUBLED)
+    region = _completed(region, event.member, MemberPart.BACK)
+    if not _have_all(region):
+        return region
+    region = _go(region, event, RegionCause.ALL_BACK)
     return replace(
         _begun_anew(region),
         last_completed_seq_id=event.seq_id,
         to_retire_seq_id=min(region.to_retire_seq_id, event.seq_id - 1),
         current_seq_id=_number_after(region),
+        going_back_to=0,
     )
 
 
-def _can_go_back(region: Region, seq_id: int) -> bool:
-    """Whether the cut was completed, and is held by all, is known to whoever took them back."""
-    return 0 < seq_id <= region.last_completed_seq_id
+def _is_this_rollback(region: Region, event: RolledBack) -> bool:
+    return event.seq_id == region.going_back_to
 
 
 def _begun_anew(region: Region) -> Region:

@@ -74,9 +74,17 @@ class ResumeAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
-    """While nobody was at work, all members were taken back to this cut; what they have done since is void."""
+class RollbackAsked:
+    """A person wants all members to be taken back to this cut, which each of them can be."""
 
+    seq_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """While nobody was at work for it, a member was taken back to its step of this cut; what it has done since is void."""
+
+    member: str
     seq_id: int
 
 
@@ -101,6 +109,7 @@ RegionEvent = (
     | DrainAsked
     | ResetAsked
     | ResumeAsked
+    | RollbackAsked
     | RolledBack
     | AlarmWentOff
     | TookOver

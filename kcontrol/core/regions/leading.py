@@ -21,21 +21,34 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAsked,
+    RolledBack,
     TookOver,
 )
 from kcontrol.core.regions.model import Region, RegionSettings, RegionState
 from kcontrol.core.regions.records import (
     RegionAnswer,
+    RegionCut,
     RegionDefinition,
     RegionEventKind,
     RegionHappening,
     RegionOutcome,
     RegionRequest,
     RegionRequestKind,
+    RegionRollback,
 )
 from kcontrol.core.regions.value import RegionValue, happening_of
 
 _UNDER_WAY = (RegionState.DRAINING, RegionState.PENDING)
+_IN_ORDER = (
+    RegionRequestKind.RESUME,
+    RegionRequestKind.RESET,
+    RegionRequestKind.DRAIN,
+    RegionRequestKind.ROLLBACK,
+)
+_STALE = (
+    "the controller that was in charge when it was asked for is so no more; nothing was taken back: ask again"
+)
 _NO_ATTEMPT = "no attempt is left: see why in kcontrol region status, then kcontrol region reset --force"
 
 
@@ -45,7 +58,8 @@ class RegionSeen:
 
     lives: by member, its newest life. healthy: as `HealthSeen` has it. alarm: the number of the timer that has gone off, or
     -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
-    members that nobody holds.
+    members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: the request for a
+    rollback that was looked at, and why it can't be, or ''. led_from: the number of the first change of whoever is in charge.
     """
 
     lives: Mapping[str, int] = field(default_factory=dict)
@@ -54,6 +68,9 @@ class RegionSeen:
     came_to: int = 0
     in_line: frozenset[str] = frozenset()
     requests: Mapping[RegionRequestKind, RegionRequest] = field(default_factory=dict)
+    back: tuple[str, frozenset[str]] = ("", frozenset())
+    checked: tuple[str, str] = ("", "")
+    led_from: int = 0
     why: str = ""
     """Not healthy: what is wrong."""
 
@@ -79,7 +96,7 @@ def taken_over(value: RegionValue, controller: str) -> LedStep:
 
 def next_change(value: RegionValue, definition: RegionDefinition, seen: RegionSeen) -> LedStep | None:
     """The next change, if there is one; to be asked for again after each. Ends: each takes something away of what was seen."""
-    if definition.request_id != value.definition_id:
+    if definition.request_id != value.definition_id and value.rollback is None:
         return _defined(value, definition)
     answer = _answered(value, seen)
     if answer is not None:
@@ -107,6 +124,10 @@ def _next_event(value: RegionValue, seen: RegionSeen) -> RegionEvent | None:
         for member in region.settings.members:
             if member in seen.in_line and member in region.lives and member not in region.completions:
                 return _reset_done(region, member)
+    if value.rollback is not None and seen.back[0] == value.rollback.request_id:
+        for member in region.settings.members:
+            if member in seen.back[1] and member not in region.completions:
+                return RolledBack(member, region.going_back_to)
     return None
 
 
@@ -120,11 +141,17 @@ def _reset_done(region: Region, member: str) -> ResetDone:
 
 def _answered(value: RegionValue, seen: RegionSeen) -> LedStep | None:
     """What becomes of a request, if something does now."""
-    for kind in (RegionRequestKind.RESUME, RegionRequestKind.RESET, RegionRequestKind.DRAIN):
+    for kind in _IN_ORDER:
         request = seen.requests.get(kind)
         if request is None or _is_answered(value, request):
             continue
-        led = _ask_drain(value, request) if kind is RegionRequestKind.DRAIN else _ask(value, request)
+        match kind:
+            case RegionRequestKind.DRAIN:
+                led = _ask_drain(value, request)
+            case RegionRequestKind.ROLLBACK:
+                led = _ask_rollback(value, request, seen)
+            case _:
+                led = _ask(value, request)
         if led is not None:
             return led
     return None
@@ -159,6 +186,58 @@ def _ask_drain(value: RegionValue, request: RegionRequest) -> LedStep | None:
         return None
     led = _after(value, DrainAsked(PERSON, region.current_seq_id, request.hold), f"by {request.by}")
     return replace(led, value=replace(led.value, drain_for=request.request_id))
+
+
+def is_to_be_checked(value: RegionValue, seen: RegionSeen) -> RegionRequest | None:
+    """The request for a rollback of which it has to be looked at whether it can be, if there is one."""
+    request = seen.requests.get(RegionRequestKind.ROLLBACK)
+    if request is None or _is_answered(value, request) or _is_under_way(value, request):
+        return None
+    return None if _is_stale(request, seen) or seen.checked[0] == request.request_id else request
+
+
+def refused_cut(number: int, cut: RegionCut | None, settings: RegionSettings) -> str:
+    """Why a region's pipelines can't be taken back to a cut, by what the region itself knows of it, or ''."""
+    if cut is None:
+        return f"cut {number} is not in the log of region {settings.region!r}: see kcontrol region cuts {settings.region}"
+    then, now = {one.pipeline for one in cut.pipelines}, set(settings.members)
+    if then != now:
+        return (
+            f"cut {number} is of the pipelines {', '.join(sorted(then))}, and region {settings.region!r} has "
+            f"{', '.join(sorted(now))} now: define it as it was then, and ask again"
+        )
+    return ""
+
+
+def _ask_rollback(value: RegionValue, request: RegionRequest, seen: RegionSeen) -> LedStep | None:
+    """None: it is under way, or was not looked at yet. Nobody is taken back because of what was wanted in another time: who
+    asks has seen a controller in charge, and that very one has to take note of it."""
+    if _is_under_way(value, request):
+        return None
+    if _is_stale(request, seen):
+        return _refused(value, request, _STALE)
+    checked, why = seen.checked
+    if checked != request.request_id:
+        return None
+    event = RollbackAsked(request.to_cut)
+    ignored = decide_region(value.region, event).ignored
+    if why or ignored is not None:
+        return _refused(value, request, why or f"cut {request.to_cut}: {ignored}")
+    led = _after(value, event, f"by {request.by}{': ' if request.why else ''}{request.why}")
+    rollback = RegionRollback(
+        request.to_cut, request.request_id, request.by, request.why, request.leave_behind
+    )
+    others = dict(value.answers)
+    others.pop(RegionRequestKind.ROLLBACK, None)
+    return replace(led, value=replace(led.value, rollback=rollback, answers=others))
+
+
+def _is_under_way(value: RegionValue, request: RegionRequest) -> bool:
+    return value.rollback is not None and value.rollback.request_id == request.request_id
+
+
+def _is_stale(request: RegionRequest, seen: RegionSeen) -> bool:
+    return request.as_of < seen.led_from
 
 
 def _refused(
@@ -207,4 +286,14 @@ def followed(value: RegionValue, region: Region) -> RegionValue:
         )
         answers = {**value.answers, RegionRequestKind.DRAIN: answer}
         return replace(value, region=region, drain_for="", answers=answers)
+    if value.rollback is not None and region.state is not RegionState.GOING_BACK:
+        return _all_back(value, region, value.rollback)
     return replace(value, region=region, drain_for=value.drain_for if region.state in _UNDER_WAY else "")
+
+
+def _all_back(value: RegionValue, region: Region, rollback: RegionRollback) -> RegionValue:
+    """A later request that was refused on the way keeps its answer: it is the newest."""
+    kind = RegionRequestKind.ROLLBACK
+    answer = RegionAnswer(kind, rollback.request_id, RegionOutcome.DONE, rollback.to_cut)
+    answers = value.answers if kind in value.answers else {**value.answers, kind: answer}
+    return replace(value, region=region, rollback=None, answers=answers)

@@ -61,10 +61,23 @@ class RegionLogView:
         return None
 
     def forgotten(self, keep_changes: int, keep_cuts: int) -> tuple[str, ...]:
-        """Keys of what is older than so many of the newest."""
+        """Keys of what is older than so many of the newest, and of cuts that are void."""
         old_changes = sorted(self.changes)[:-keep_changes]
-        old_cuts = sorted(self.cuts)[:-keep_cuts]
+        void = {number for number in self.cuts if number > self._last_completed}
+        old_cuts = sorted(void | set(sorted(self.cuts.keys() - void)[:-keep_cuts]))
         return (*map(change_key, old_changes), *map(cut_key, old_cuts))
+
+    def gone_back(self, cut: int) -> int | None:
+        """Whether a cut that somebody has is void: the one that the region went back to over it; None: it counts."""
+        if self.newest is not None and self._last_completed < cut:
+            return self._last_completed
+        later = min((number for number in self.cuts if number > cut), default=None)
+        before = cut if later is None else self.cuts[later].follows
+        return before if 0 <= before < cut else None
+
+    @property
+    def _last_completed(self) -> int:
+        return 0 if self.newest is None else self.newest.last_completed_seq_id
 
 
 def read_on(view: RegionLogView, records: Iterable[RegionLogged]) -> RegionLogView:

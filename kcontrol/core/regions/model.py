@@ -26,6 +26,8 @@ class RegionState(StrEnum):
     SPENT = "spent"
     """No attempt at a reset is left."""
     PENDING = "checkpoint_pending"
+    GOING_BACK = "going_back"
+    """Members are taken back to an older cut, one after the other: of this house, as `hold` is."""
 
 
 class Trigger(StrEnum):
@@ -51,6 +53,8 @@ class MemberPart(StrEnum):
     """It may go on; the rest of its checkpoint is saved beside its work."""
     SAVED = "checkpoint_done"
     RESET = "reset_done"
+    BACK = "rolled_back"
+    """What it has done since the cut that all go back to is void."""
 
 
 class Word(StrEnum):
@@ -143,6 +147,8 @@ class Region:
     """The drain under way was asked for with a hold."""
     is_held: bool = False
     """All stay at the last completed cut, over resets and other coordinators, until somebody lets them go on."""
+    going_back_to: int = 0
+    """The cut that members are being taken back to; 0: to none."""
 
     @staticmethod
     def started(settings: RegionSettings) -> Region:
@@ -174,7 +180,7 @@ def told(region: Region, member: str, life: int) -> Told | None:
         return None
     number, old, done = region.current_seq_id, region.to_retire_seq_id, region.last_completed_seq_id
     match region.state:
-        case RegionState.STARTED | RegionState.UNHEALTHY:
+        case RegionState.STARTED | RegionState.UNHEALTHY | RegionState.GOING_BACK:
             return None
         case RegionState.DRAINING:
             return Told(Word.TRIGGER_DRAIN, number, old, done)

@@ -18,6 +18,7 @@ class RegionRequestKind(StrEnum):
     DRAIN = "drain"
     RESET = "reset"
     RESUME = "resume"
+    ROLLBACK = "rollback"
 
 
 class RegionOutcome(StrEnum):
@@ -45,6 +46,8 @@ class RegionEventKind(StrEnum):
     CHECKPOINT_DONE = "checkpoint_done"
     RESET_DONE = "reset_done"
     ROLLED_BACK = "rolled_back"
+    """Of one member."""
+    ROLLBACK_ASKED = "rollback_asked"
     ANSWERED = "answered"
     """A request was refused, and nothing else changed."""
 
@@ -65,6 +68,8 @@ class RegionRequest:
     """`REGION/request/KIND` in the topic of regions: the newest of its kind counts, until it is answered in the region's log.
 
     hold: of a drain: all stay at its cut until they are resumed. force: of a reset: with more attempts than are left.
+    Of a rollback: to_cut: the cut; why: the reason that was given; leave_behind: who has read what will be void, and is left as
+    it is; as_of: the number of the newest change that whoever asks has seen.
     """
 
     region: str
@@ -74,6 +79,22 @@ class RegionRequest:
     request_id: str
     hold: bool = False
     force: bool = False
+    to_cut: int = 0
+    why: str = ""
+    leave_behind: tuple[str, ...] = ()
+    as_of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRollback:
+    """Back to a cut: what was asked for, and is gone on with until all pipelines are back. The fields are those of the
+    request."""
+
+    to_cut: int
+    request_id: str
+    by: str
+    why: str
+    leave_behind: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +125,8 @@ class RegionMember:
 
 @dataclass(frozen=True, slots=True)
 class RegionAnswer:
-    """To the newest request of a kind that was answered. seq_id: of a drain that is done, the number of its cut."""
+    """To the newest request of a kind that was answered. seq_id: of a drain that is done, the number of its cut; of a rollback
+    that of the cut that all are back at."""
 
     kind: RegionRequestKind
     request_id: str
@@ -146,6 +168,8 @@ class RegionChange:
     is_held: bool
     drain_for: str
     answers: tuple[RegionAnswer, ...]
+    rollback: RegionRollback | None = None
+    """The one that is under way; its `to_cut` is the region's `going_back_to`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +196,15 @@ class CutPipeline:
 class RegionCut:
     """`cut/NUMBER` in a region's log, in the transaction of the change by which the drain of this number was completed.
 
-    pipelines: in the order in which rows go through them.
+    pipelines: in the order in which rows go through them. follows: the number of the newest cut when it was made, or 0; those
+    between are void, or never came to be. -1: not recorded.
     """
 
     region: str
     number: int
     made_ms: int
     pipelines: tuple[CutPipeline, ...]
+    follows: int = -1
 
 
 @dataclass(frozen=True, slots=True)

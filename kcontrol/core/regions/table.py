@@ -9,6 +9,8 @@ Some rules are the shape of the table:
 - Whatever goes wrong leads through RESETTING before the next drain: so a number whose drain was interrupted, by a failure
 or by another coordinator, is never used again.
 - What is not healthy waits in UNHEALTHY, in which nobody is told anything and no alarm is set.
+- Once members are being taken back to an older cut nothing else happens until all of them are: no drain, no reset, and another
+coordinator goes on with it.
 - Attempts at a reset are counted until a drain is completed. When they are spent, only a person leads out, by force; another
   coordinator leads back here.
 
@@ -30,6 +32,7 @@ from kcontrol.core.regions.events import (
     MemberJoined,
     ResetAsked,
     ResetDone,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -55,13 +58,15 @@ class RegionCause(StrEnum):
     RESET_FORCED = "reset forced"
     FORCED_ILL = "reset forced, not healthy"
     SPENT = "attempts spent"
-    ROLLED_BACK = "rolled back"
+    ROLLBACK_ASKED = "rollback asked for"
+    ALL_BACK = "all are back"
     TOOK_OVER = "another coordinator"
 
 
 _S, _C = RegionState, RegionCause
 ACTIVE = (_S.PROCESSING, _S.DRAINING, _S.PENDING, _S.RESETTING)
 """Members are told what to do, and are healthy."""
+_NOT_GOING_BACK = tuple(state for state in RegionState if state is not _S.GOING_BACK)
 _TRIES = (HealthSeen, AlarmWentOff, ResetAsked)
 """On these a reset is tried, if an attempt is left."""
 
@@ -86,8 +91,11 @@ REGION_ROWS: tuple[Row[RegionState, RegionCause], ...] = (
     (_S.SPENT, ResetAsked, _C.FORCED_ILL, _S.UNHEALTHY),
     ((_S.STARTED, _S.UNHEALTHY, *ACTIVE), _TRIES, _C.SPENT, _S.SPENT),
     # --- somebody else is in charge
-    (tuple(RegionState), TookOver, _C.TOOK_OVER, _S.STARTED),
-    (tuple(RegionState), RolledBack, _C.ROLLED_BACK, _S.STARTED),
+    (_NOT_GOING_BACK, TookOver, _C.TOOK_OVER, _S.STARTED),
+    (_S.GOING_BACK, TookOver, _C.TOOK_OVER, _S.GOING_BACK),
+    # --- back to an older cut
+    (tuple(RegionState), RollbackAsked, _C.ROLLBACK_ASKED, _S.GOING_BACK),
+    (_S.GOING_BACK, RolledBack, _C.ALL_BACK, _S.STARTED),
 )
 
 REGION_TABLE = next_states(REGION_ROWS)

@@ -21,6 +21,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -32,6 +33,7 @@ from kcontrol.core.regions.records import (
     RegionHappening,
     RegionMember,
     RegionRequestKind,
+    RegionRollback,
 )
 
 _Kind = RegionEventKind
@@ -40,12 +42,13 @@ _Kind = RegionEventKind
 @dataclass(frozen=True, slots=True)
 class RegionValue:
     """definition_id: of the definition that `region.settings` are of. drain_for: the request that asked for the drain under
-    way, or ''. answers: to the newest request of each kind that was answered."""
+    way, or ''. answers: to the newest request of each kind that was answered. rollback: the one that is under way."""
 
     region: Region
     definition_id: str
     drain_for: str = ""
     answers: Mapping[RegionRequestKind, RegionAnswer] = field(default_factory=dict)
+    rollback: RegionRollback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def change_of(value: RegionValue, happened: RegionHappening, by: WrittenBy) -> R
         is_held=region.is_held,
         drain_for=value.drain_for,
         answers=tuple(value.answers[kind] for kind in sorted(value.answers)),
+        rollback=value.rollback,
     )
 
 
@@ -113,9 +117,10 @@ def value_of(change: RegionChange) -> RegionValue:
         alarm=change.alarm,
         holds_next=change.holds_next,
         is_held=change.is_held,
+        going_back_to=0 if change.rollback is None else change.rollback.to_cut,
     )
     answers = {each.kind: each for each in change.answers}
-    return RegionValue(region, change.definition_id, change.drain_for, answers)
+    return RegionValue(region, change.definition_id, change.drain_for, answers, change.rollback)
 
 
 def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:
@@ -143,8 +148,10 @@ def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:
             return RegionHappening(_Kind.CHECKPOINT_DONE, member, life, seq_id, why=why)
         case ResetDone(member, life, seq_id, attempt):
             return RegionHappening(_Kind.RESET_DONE, member, life, seq_id, attempt, why=why)
-        case RolledBack(seq_id):
-            return RegionHappening(_Kind.ROLLED_BACK, seq_id=seq_id, why=why)
+        case RollbackAsked(seq_id):
+            return RegionHappening(_Kind.ROLLBACK_ASKED, seq_id=seq_id, why=why)
+        case RolledBack(member, seq_id):
+            return RegionHappening(_Kind.ROLLED_BACK, member, seq_id=seq_id, why=why)
         case _:
             assert_never(event)
 
@@ -175,5 +182,7 @@ def event_of(happened: RegionHappening) -> RegionEvent | None:
             return CheckpointDone(member, life, seq_id)
         case _Kind.RESET_DONE:
             return ResetDone(member, life, seq_id, happened.reset_attempt)
+        case _Kind.ROLLBACK_ASKED:
+            return RollbackAsked(seq_id)
         case _Kind.ROLLED_BACK:
-            return RolledBack(seq_id)
+            return RolledBack(member, seq_id)

@@ -7,11 +7,21 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kcontrol.core.log.keys import checkpoint_key
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import EMPTY_DIGEST, Layout, PipelineSpec, Reset, StepBoundary, Token
+from kcontrol.core.model import (
+    EMPTY_DIGEST,
+    InputSlice,
+    Layout,
+    PipelineSpec,
+    Reset,
+    SkippedRange,
+    StepBoundary,
+    Token,
+)
 
 
 def refused_step(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
@@ -26,8 +36,6 @@ def refused_step(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
         )
     if to_step > last.step:
         return f"{where} has no step {to_step}: its last one is {last.step}"
-    if steps.made_by(to_step) == steps.made_by(last.step):
-        return f"{where} is at step {to_step} already: nothing came after it"
     reset = steps.void_by(to_step)
     if reset is not None:
         return (
@@ -42,6 +50,18 @@ def refused_step(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
             f"and the oldest checkpoint: go back to one after step {steps.resized}"
         )
     return _refused_state(spec, steps, to_step)
+
+
+def refused_standing(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
+    """Why there is nothing to take back, or ''."""
+    if not stands_at(steps, to_step):
+        return ""
+    return f"pipeline {spec.pipeline!r} is at step {to_step} already: nothing came after it"
+
+
+def stands_at(steps: StepsView, to_step: int) -> bool:
+    """Whether no step after this one counts."""
+    return steps.made_by(to_step) == steps.made_by(steps.step)
 
 
 def refused_exchanges(spec: PipelineSpec) -> str:
@@ -86,12 +106,12 @@ def going_back(
     producer: tuple[int, int],
     claim_epoch: int,
     now_ms: int,
+    passed: tuple[SkippedRange, ...] = (),
 ) -> StepBoundary:
     """The boundary of the step that takes back all after `back`. last: the last committed one. producer: (id, epoch) of the
-    transaction that it is written in. now_ms: the wall clock."""
-    inputs = tuple(
-        replace(each, from_=each.to, records=0, digest=EMPTY_DIGEST, digest_version=1) for each in back.inputs
-    )
+    transaction that it is written in. now_ms: the wall clock. passed: what is passed over on the way, because it is void."""
+    ends = {(each.input, each.partition): each.to for each in passed}
+    inputs = tuple(_read_to(each, ends.get((each.input, each.partition), each.to)) for each in back.inputs)
     return replace(
         back,
         step=last.step + 1,
@@ -103,7 +123,7 @@ def going_back(
         opened_ms=now_ms,
         committed_ms=now_ms,
         skipped=(),
-        skipped_ranges=(),
+        skipped_ranges=passed,
         received_ms=0,
         work=(),
         before=None,
@@ -112,6 +132,36 @@ def going_back(
         exchanges=(),
         reset=reset,
     )
+
+
+def _read_to(piece: InputSlice, to: int) -> InputSlice:
+    return replace(piece, from_=to, to=to, records=0, digest=EMPTY_DIGEST, digest_version=1)
+
+
+def passed_over(
+    back: StepBoundary, void: Mapping[tuple[str, int], int], by: str, asked_ms: int, request_id: str
+) -> tuple[SkippedRange, ...]:
+    """What a pipeline that goes back to a step does not read again, because others that go back with it wrote it in steps that
+    are void. void: by topic and partition, where that ends."""
+    return tuple(
+        SkippedRange(
+            *(piece.input, piece.topic, piece.topic_id, piece.partition, piece.to),
+            *(void[piece.topic, piece.partition], by, asked_ms, request_id),
+        )
+        for piece in back.inputs
+        if void.get((piece.topic, piece.partition), 0) > piece.to
+    )
+
+
+def void_ends(void: Iterable[StepBoundary]) -> dict[tuple[str, int], int]:
+    """Where what void steps wrote ends, by topic and partition."""
+    found: dict[tuple[str, int], int] = {}
+    for boundary in void:
+        for piece in boundary.outputs:
+            if piece.records:
+                place = piece.topic, piece.partition
+                found[place] = max(found.get(place, 0), piece.to)
+    return found
 
 
 def void_checkpoints(steps: StepsView, to_step: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, until
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class Chain:

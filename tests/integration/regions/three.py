@@ -3,13 +3,17 @@ record, from the outer input before it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
 from kcontrol.apps.drain import DrainedStep
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.core.log.resets import resets_in
+from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.records import CutOffset, RegionCut
 from kcontrol.settings.cluster import ClusterSettings
@@ -87,7 +91,7 @@ class ThreePipelines(Chain):
         )
 
     def check_cut(self, cuts: Mapping[str, PipelineCut]) -> None:
-        """What lies in each topic up to the cut is what the outer input before it leads to."""
+        """What lies in each topic up to the cut, but for what is void, is what the outer input before it leads to."""
         expected = {
             topic: self._values(
                 topic, {place: to for cut in cuts.values() for place, to in cut.positions.items()}
@@ -101,14 +105,27 @@ class ThreePipelines(Chain):
         ):
             rows = sum((expected[topic] for topic in reads), Counter[bytes]())
             expected[writes] = Counter({name.encode() + b":" + row: count for row, count in rows.items()})
-            assert self._values(writes, cuts[name].ends) == expected[writes]
+            assert self._values(writes, cuts[name].ends, self.void_steps(name)) == expected[writes]
         assert expected["alerts"], "something has gone through all of them"
 
-    def _values(self, topic: str, ends: dict[tuple[str, int], int]) -> Counter[bytes]:
+    def boundaries(self, name: str) -> list[StepBoundary]:
+        """Of all its steps."""
+
+        async def read() -> list[StepBoundary]:
+            async with pipeline_logs(self.settings, name) as logs:
+                found = await logs.read_steps(1, None)
+                return [each.record for each in found if isinstance(each.record, StepBoundary)]
+
+        return asyncio.run(read())
+
+    def void_steps(self, name: str) -> set[int]:
+        return {step for each in resets_in(self.boundaries(name)) for step in each.steps}
+
+    def _values(self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()) -> Counter[bytes]:
         name = self.topics[topic]
         return Counter(
             value
             for (each, partition), end in ends.items()
             if each == name
-            for value in values_of(self.settings, name, partition, 0, end)
+            for value in values_of(self.settings, name, partition, 0, end, without)
         )

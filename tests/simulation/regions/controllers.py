@@ -25,6 +25,7 @@ from kcontrol.core.regions.records import (
     RegionRecord,
     RegionRequest,
     RegionRequestKind,
+    RegionRollback,
 )
 from kcontrol.core.regions.value import event_of, value_of
 from kcontrol.errors import CommitUnknownError, RetriableError
@@ -40,6 +41,8 @@ FOLDS = "each change of a region follows from the one before it"
 ONE_WRITES = "another controller's first record says that it took over, and no older one writes behind it"
 CUTS = "a cut is in the log with the change that completed its drain, and its number is never used again"
 ANSWERED = "a request that counts is answered once faults have ended"
+BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
+VOID = "what is void is no cut any more"
 FRESH = "a drain that was asked for is begun after it was asked for"
 QUIET_S, FAULTS_S = 400.0, 120.0
 _T = TypeVar("_T")
@@ -53,6 +56,8 @@ class Pipelines:
     away: set[str] = field(default_factory=set)
     held: dict[str, float] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
+    resets: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in MEMBERS})
+    """In the log of each: the rollbacks by which it was reset."""
 
 
 @dataclass
@@ -97,6 +102,17 @@ class Members:
     async def release(self, number: int) -> frozenset[str]:
         await self._world.wire(self._world.pipelines.held.clear)
         return frozenset(name for name in MEMBERS if name not in self._world.pipelines.away)
+
+    async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
+        await self._world.wire(lambda: None)
+        return self._world.random.choice((None, None, "", "", "", "somebody works"))
+
+    async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        world, request_id = self._world, rollback.request_id
+        late = [name for name in MEMBERS if request_id not in world.pipelines.resets[name]]
+        if late and world.random.random() < 0.4:
+            await world.wire(lambda: world.reset(late[0], request_id))
+        return frozenset(name for name in MEMBERS if request_id in world.pipelines.resets[name])
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -168,7 +184,8 @@ class RegionWorld:
         self.processes: list[Process] = []
         self._dead: list[Process] = []
         self.asked_at: dict[str, int] = {}
-        self._started = self._requests = 0
+        self.as_of: dict[str, int] = {}
+        self._started = self._requests = self._led_from = 0
 
     def run(self) -> None:
         """Raises Violation."""
@@ -215,7 +232,7 @@ class RegionWorld:
     def _fault(self) -> None:
         random, pipelines = self.random, self.pipelines
         name = random.choice(MEMBERS)
-        match random.randrange(8):
+        match random.randrange(9):
             case 0:
                 self.counts["killed"] += 1
                 killed = self.processes.pop(random.randrange(len(self.processes)))
@@ -233,6 +250,8 @@ class RegionWorld:
                 pipelines.away.clear()
             case 6:
                 self._ask_drain(hold=random.random() < 0.3)
+            case 7:
+                self._ask_rollback()
             case _:
                 self._ask(random.choice((RegionRequestKind.RESUME, RegionRequestKind.RESET)))
 
@@ -245,6 +264,24 @@ class RegionWorld:
 
     def _ask_drain(self, *, hold: bool) -> RegionRequest:
         return self._ask(RegionRequestKind.DRAIN, hold=hold)
+
+    def _ask_rollback(self) -> None:
+        """As the newest change was, or one that the next controller is not in charge of any more."""
+        view, kind = self.view(), RegionRequestKind.ROLLBACK
+        if not view.cuts or view.newest is None:
+            return
+        self._requests += 1
+        to_cut = self.random.choice(sorted(view.cuts))
+        as_of = max(0, view.newest.number - self.random.choice((0, 0, 20)))
+        self.asked.wanted[kind] = RegionRequest(
+            REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
+        )
+        self.as_of[f"q{self._requests}"] = as_of
+
+    def reset(self, name: str, request_id: str) -> None:
+        """Nobody is reset twice for one rollback: the pipeline's log says so."""
+        if request_id not in self.pipelines.resets[name]:
+            self.pipelines.resets[name].append(request_id)
 
     def _ask(self, kind: RegionRequestKind, *, hold: bool = False) -> RegionRequest:
         self._requests += 1
@@ -295,6 +332,7 @@ class RegionWorld:
         before: RegionChange | None = None
         cuts: set[int] = set()
         led: list[str] = []
+        self._led_from = 1
         for record in self.topic.records:
             if isinstance(record, RegionChange):
                 self._check_change(before, record, led)
@@ -305,6 +343,7 @@ class RegionWorld:
                 cuts.add(record.number)
         if before is not None:
             require(before.last_completed_seq_id in (0, *cuts), CUTS, before)
+            require(max(self.view().cuts, default=0) <= before.last_completed_seq_id, VOID, before)
             self.counts["cuts"] = max(self.counts["cuts"], len(cuts))
             self.counts[f"state {before.state}"] += 1
 
@@ -315,10 +354,24 @@ class RegionWorld:
             require(now.happened.kind in kinds, ONE_WRITES, now)
             self.counts["taken over"] += bool(led)
             led.append(now.controller)
+            self._led_from = now.number
         if before is None:
             return
         event = event_of(now.happened)
         require(refolded(before, now), FOLDS, (before, now))
+        self._check_rollback(before, now)
         if event is not None and now.happened.kind is RegionEventKind.DRAIN_ASKED:
             require(value_of(before).region.state is RegionState.PROCESSING, FOLDS, now)
             require(now.current_seq_id >= self.asked_at.get(now.drain_for, 0), FRESH, now)
+
+    def _check_rollback(self, before: RegionChange, now: RegionChange) -> None:
+        if now.happened.kind is RegionEventKind.ROLLBACK_ASKED:
+            assert now.rollback is not None
+            require(self.as_of[now.rollback.request_id] >= self._led_from, BACK, now)
+        if before.rollback is None or now.rollback is not None:
+            return
+        request_id = before.rollback.request_id
+        for name in MEMBERS:
+            require(request_id in self.pipelines.resets[name], BACK, (name, now))
+        require(now.last_completed_seq_id == before.rollback.to_cut, BACK, now)
+        self.counts["rolled back"] += 1

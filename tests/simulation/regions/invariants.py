@@ -9,6 +9,7 @@ from kcontrol.core.regions.events import (
     RegionEvent,
     ResetAsked,
     ResumeAsked,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -34,6 +35,8 @@ RESET_AFTER_TAKEOVER = "a takeover passes through a reset before the next drain"
 COMES_BACK = "with every hint lost it comes back, and completes another cut"
 
 
+TAKEN_BACK = "a rollback that was begun comes to its end, and nothing else happens meanwhile"
+ALL_BACK = "a rollback is over once every member is back"
 STAYS = "who is held stays so until somebody lets it go on"
 REACHABLE = "a region goes back to a cut that it has completed, and to no other"
 
@@ -41,10 +44,11 @@ REACHABLE = "a region goes back to a cut that it has completed, and to no other"
 def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
     """After each event."""
     after = now.region
-    back = isinstance(event, RolledBack) and not ignored
+    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
     require(back or after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
-    if isinstance(event, RolledBack) and not ignored:
+    if isinstance(event, RollbackAsked) and not ignored:
         require(event.seq_id in now.completed, REACHABLE, (event, before))
+    _check_going_back(now, before, event, back)
     if before.is_held:
         require(after.is_held or isinstance(event, ResumeAsked), STAYS, (event, after))
     require(after.current_seq_id > after.last_completed_seq_id, ONCE, after)
@@ -65,13 +69,31 @@ def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored
         require(after == before, OLD_ALARMS, event)
     if before.state is RegionState.SPENT and after.state is not RegionState.SPENT:
         forced = isinstance(event, ResetAsked) and event.force
-        require(forced or isinstance(event, TookOver | RolledBack), ONLY_BY_FORCE, event)
+        require(forced or isinstance(event, TookOver | RollbackAsked), ONLY_BY_FORCE, event)
     _check_states(now, before, event)
+
+
+def _check_going_back(now: RegionSchedule, before: Region, event: RegionEvent, back: bool) -> None:
+    """Once begun nothing else happens before it is over, and it is over once all are back, each by itself."""
+    after = now.region
+    require((after.going_back_to > 0) == (after.state is RegionState.GOING_BACK), TAKEN_BACK, after)
+    if before.state is RegionState.GOING_BACK:
+        require(after.state is RegionState.GOING_BACK or back, TAKEN_BACK, (event, after))
+        require(after.going_back_to <= before.going_back_to, TAKEN_BACK, (event, after))
+    if not back:
+        return
+    number = before.going_back_to
+    require(isinstance(event, RolledBack) and after.last_completed_seq_id == number, TAKEN_BACK, event)
+    for member in now.members:
+        require(member.back_at == number, ALL_BACK, (member, number))
+    now.completed = {cut for cut in now.completed if cut <= number}
+    now.counts["rolled back"] += 1
 
 
 def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:
     after = now.region
-    if isinstance(event, TookOver) or (isinstance(event, RolledBack) and after != before):
+    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
+    if isinstance(event, TookOver) or back:
         now.owes_reset = True
     if after.state is RegionState.RESETTING:
         now.owes_reset = False

@@ -37,6 +37,8 @@ class Member:
     saving: int = 0
     parting: int = 0
     """The cut that it stands at, and has not gone on from."""
+    back_at: int = 0
+    """The cut that it was taken back to last."""
 
     def die(self) -> None:
         self.up = False
@@ -77,6 +79,7 @@ class Member:
     def go_back(self, number: int) -> None:
         """While it is down: what it has saved since is void."""
         self.die()
+        self.back_at = number
         self.saved = {cut for cut in self.saved if cut <= number}
 
     def _retire(self, said: Told) -> None:

@@ -23,6 +23,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -136,6 +137,8 @@ class RegionSchedule:
         chance = random.random()
         if random.random() < self.rate:
             self._go_wrong()
+        elif self.region.state is RegionState.GOING_BACK and chance < 0.3:
+            self._take_back()
         elif chance < 0.40:
             lags = random.random() < 0.2
             self.poll(random.choice(self.members), random.randint(1, _HISTORY) if lags else 0)
@@ -184,6 +187,7 @@ class RegionSchedule:
                 self.take_over,
                 self._ask_reset,
                 self._roll_back,
+                self._take_back,
                 self._lie,
                 self._strangers,
                 self._wake_up,
@@ -205,21 +209,36 @@ class RegionSchedule:
         self.see(ResetAsked(force=self.random.random() < (0.9 if spent else 0.2)))
 
     def _roll_back(self) -> None:
-        """To a cut that all still have; or somebody says so of one that there never was."""
+        """To a cut that all still have; or somebody asks for one that there never was."""
         region, random = self.region, self.random
         if random.random() < 0.1:
-            self.see(RolledBack(random.choice((0, region.last_completed_seq_id + 1))))
+            self.see(RollbackAsked(random.choice((0, region.last_completed_seq_id + 1))))
             return
         held = set.intersection(*(member.saved for member in self.members)) & self.completed
         numbers = sorted(number for number in held if number <= region.last_completed_seq_id)
         if not numbers:
             return
-        number = random.choice(numbers)
+        self.counts["rollbacks"] += 1
         for member in self.members:
+            member.die()
+        self.see(RollbackAsked(random.choice(numbers)))
+        if self.region != region:
+            # Otherwise another one is under way, to a cut that is older.
+            for member in self.members:
+                member.back_at = 0
+
+    def _take_back(self) -> None:
+        """One member, which is not at work then; or that is said of nobody, or of another rollback."""
+        region, random = self.region, self.random
+        member, number = random.choice(self.members), region.going_back_to
+        if number and random.random() < 0.8:
             member.go_back(number)
-        self.completed = {cut for cut in self.completed if cut <= number}
-        self.counts["rolled back"] += 1
-        self.see(RolledBack(number))
+            self.counts["taken back"] += 1
+            self.see(RolledBack(member.name, number))
+        else:
+            name = random.choice((member.name, "nobody"))
+            others = {0, 1, region.last_completed_seq_id, number + 1} - {number}
+            self.see(RolledBack(name, random.choice(sorted(others))))
 
     def _lie(self) -> None:
         """What nobody who is a member now has said of the number that counts now."""
@@ -251,6 +270,10 @@ class RegionSchedule:
     # --- the end --------------------------------------------------------------------------------------------
 
     def _come_back(self) -> None:
+        number = self.region.going_back_to
+        for member in self.members if number else ():
+            member.go_back(number)
+            self.see(RolledBack(member.name, number))
         for member in self.members:
             if not member.up:
                 member.begin()

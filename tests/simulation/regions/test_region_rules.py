@@ -11,7 +11,7 @@ import pytest
 
 from kcontrol.core.regions import cut, decide, wave
 from kcontrol.core.regions.events import MemberJoined
-from kcontrol.core.regions.model import Region
+from kcontrol.core.regions.model import Region, RegionState
 from kcontrol.core.regions.model import told as right_told
 from kcontrol.core.regions.table import RegionCause
 from tests.simulation.invariants import Violation
@@ -50,6 +50,10 @@ def _unnoticed(region: Region, event: MemberJoined, cause: RegionCause) -> Regio
 _right_fall_ill = decide._fall_ill
 _right_limits = wave._limits
 _right_cut_at = cut.cut_at
+
+
+def _forgets_rollback(region: Region) -> Region:
+    return decide._begun_anew(replace(region, state=RegionState.STARTED, going_back_to=0))
 
 
 def _told_to_any_life(region: Region, member: str, life: int) -> Any:
@@ -110,6 +114,16 @@ RULES = [
         "a region goes back to nothing that it has not come to",
         (decide, "_can_go_back", lambda region, number: True),
         (inv.REACHABLE,),
+    ),
+    RegionRule(
+        "another coordinator goes on with a rollback",
+        (decide, "_on_took_over", lambda region, event: _forgets_rollback(region)),
+        (inv.TAKEN_BACK,),
+    ),
+    RegionRule(
+        "what is said of another rollback counts for nothing",
+        (decide, "_is_this_rollback", lambda region, event: True),
+        (inv.ALL_BACK, inv.TAKEN_BACK),
     ),
     RegionRule("who is held is not told to go on", (members, "told", _told_to_go_on), (inv.STAYS,)),
     RegionRule("attempts are bounded", (decide, "_is_spent", lambda region: False), (inv.BOUNDED,)),

@@ -16,6 +16,7 @@ from kcontrol.core.model import (
     CheckpointSpec,
     CommandKind,
     LoggedStep,
+    OutputSlice,
     Replaying,
     Reset,
     StepBoundary,
@@ -27,9 +28,12 @@ from kcontrol.core.node.table import NodeStage
 from kcontrol.core.step.resetting import (
     begins_at,
     going_back,
+    passed_over,
     refused_exchanges,
+    refused_standing,
     refused_step,
     void_checkpoints,
+    void_ends,
 )
 from kcontrol.errors import DamagedRecordError
 from tests.unit.core.drive import NodeDriver, only, published
@@ -130,7 +134,6 @@ def test_who_begins_to_read_at_a_checkpoint_lets_nobody_begin_before_a_reset_tha
     [
         (0, "numbered from 1"),
         (7, "has no step 7: its last one is 6"),
-        (6, "is at step 6 already"),
         (3, "is void since step 4"),
         (2, "is void since step 4, which was a reset: go back to step 1"),
     ],
@@ -139,7 +142,26 @@ def test_why_a_step_can_not_be_gone_back_to(to_step: int, why: str) -> None:
     five = after(5, step(1))
     steps = fold(*THREE, reset(step(3), step(1)), five, after(6, five))
     assert why in refused_step(SPEC, steps, to_step)
+    assert "is at step 6 already" in refused_standing(SPEC, steps, 6)
+    assert refused_standing(SPEC, steps, 5) == ""
     assert refused_step(SPEC, steps, 1) == refused_step(SPEC, steps, 4) == refused_step(SPEC, steps, 5) == ""
+
+
+def test_who_goes_back_with_others_passes_over_what_they_wrote_in_void_steps() -> None:
+    wrote = OutputSlice("out", "input", 1, 3, 9, 2, "0" * 32)
+    unwritten = replace(wrote, partition=0, from_=90, to=90, records=0)
+    void = void_ends((replace(step(2), outputs=(wrote, unwritten)), step(3)))
+    assert void == {("input", 1): 9}, "where nothing was written nothing is passed over"
+    passed = passed_over(step(1), void, "ana", 7, "r1")
+    assert [(one.input, one.partition, one.from_, one.to, one.request_id) for one in passed] == [
+        ("in", 1, 1, 9, "r1")
+    ]
+    made = going_back(step(3), step(1), Reset(1, "", "ana", "r1", ()), (7, 9), -1, 5_000, passed)
+    view = fold(*THREE, made, replace(boundary(5, (6, 9), (7, 10)), now_ms=10_005))
+    assert view.next_from == {("in", 0): 7, ("in", 1): 10}
+    with pytest.raises(DamagedRecordError, match="the step before ended at 9"):
+        fold(*THREE, made, replace(boundary(5, (6, 1), (7, 2)), now_ms=10_005))
+    assert passed_over(step(1), {("input", 1): 1}, "ana", 7, "r1") == (), "it was read already"
 
 
 def test_state_must_be_had_from_somewhere() -> None:

@@ -247,8 +247,21 @@ class TopicAdmin:
         wanted = {TopicPartition(name, partition): spec for partition in range(partitions)}
         asked = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
         what, right = f"reading the offsets of topic {name!r}", topic_right(name, Operation.DESCRIBE)
-        found = {key.partition: self._await(future, what, right) for key, future in asked.items()}
+        try:
+            found = {key.partition: self._await(future, what, right) for key, future in asked.items()}
+        except ClusterError:
+            self._refuse_undescribed(name, what, right)
+            raise
         return tuple(found[partition].offset for partition in range(partitions))
+
+    def _refuse_undescribed(self, name: str, what: str, right: Right) -> None:
+        """librdkafka asks for the leaders first, and of a topic that may not be described it says that there are none."""
+        try:
+            self._await(self._admin.describe_topics(TopicCollection([name]))[name], what, right)
+        except AccessError:
+            raise
+        except (ClusterError, _NoSuchTopicError):
+            return
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _REFUSALS:

@@ -20,10 +20,12 @@ def ensure_regions_topic(settings: ClusterSettings, needs: Sequence[Operation] =
     _ensure(settings, settings.names().regions_topic(), "The topic of regions", needs, _MADE_WITH)
 
 
-def ensure_region_log(settings: ClusterSettings, region: str) -> None:
+def ensure_region_log(
+    settings: ClusterSettings, region: str, needs: Sequence[Operation] = _READS_AND_WRITES
+) -> None:
     """The same for the log of a region."""
     name = settings.names().region_log_topic(region)
-    _ensure(settings, name, f"The log of region {region!r},", _READS_AND_WRITES, _LOG_MADE_WITH)
+    _ensure(settings, name, f"The log of region {region!r},", needs, _LOG_MADE_WITH)
 
 
 def _ensure(

@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.regions.leading import LedStep, RegionSeen, began, next_change, taken_over
+from kcontrol.core.regions.leading import (
+    LedStep,
+    RegionSeen,
+    began,
+    is_to_be_checked,
+    next_change,
+    refused_cut,
+    taken_over,
+)
 from kcontrol.core.regions.log_view import RegionLogView, RegionTombstone, read_on
 from kcontrol.core.regions.model import RegionSettings, RegionState
 from kcontrol.core.regions.records import (
+    CutPipeline,
     RegionBeat,
     RegionCut,
     RegionDefinition,
@@ -145,10 +154,8 @@ def test_another_definition_counts_at_once_and_all_are_brought_into_line() -> No
 
 
 def test_the_log_is_folded_and_forgets_what_is_old() -> None:
-    changes = [
-        change_of(began(DEFINED).value, began(DEFINED).happened, WrittenBy("c", 1, number))
-        for number in (1, 2, 3)
-    ]
+    begun = change_of(began(DEFINED).value, began(DEFINED).happened, WrittenBy("c", 1, 1))
+    changes = [replace(begun, number=number, last_completed_seq_id=2) for number in (1, 2, 3)]
     cuts = [RegionCut("orders", number, 1, ()) for number in (1, 2)]
     view = read_on(RegionLogView(), [*changes, *cuts, RegionBeat("orders", "d", 3, 9, (), True)])
     assert (view.newest, view.cut, view.owner, view.has_ended) == (changes[-1], cuts[-1], "d", True)
@@ -175,3 +182,108 @@ def test_records_lie_under_their_keys_and_foreign_bytes_are_refused() -> None:
         region_record(b"hello", "here")
     with pytest.raises(DamagedRecordError):
         region_record(region_bytes(DEFINED)[:-1], "here")
+
+
+# --- back to a cut ------------------------------------------------------------------------------------------
+
+
+def back(to_cut: int, name: str = "r1", as_of: int = 0) -> dict[RegionRequestKind, RegionRequest]:
+    kind = RegionRequestKind.ROLLBACK
+    return {kind: RegionRequest("orders", kind, "ana", 1, name, to_cut=to_cut, why="wrong", as_of=as_of)}
+
+
+def with_cuts() -> RegionValue:
+    """1 and 2."""
+    value = settled()
+    for name in ("q1", "q2"):
+        wanted = asks(RegionRequestKind.DRAIN, name)
+        value = drained(led(value, replace(WELL, requests=wanted))[-1].value, requests=wanted)
+    assert value.region.last_completed_seq_id == 2
+    return value
+
+
+def test_a_rollback_is_begun_once_it_was_looked_at_and_is_over_once_all_are_back() -> None:
+    seen = replace(WELL, requests=back(1), healthy=False)
+    value = led(with_cuts(), seen)[-1].value
+    asked = is_to_be_checked(value, seen)
+    assert asked is not None
+    assert value.rollback is None, "not before it was looked at"
+    checked = replace(seen, checked=("r1", ""))
+    assert is_to_be_checked(value, checked) is None
+    value = led(value, checked)[-1].value
+    assert (value.region.state, value.region.going_back_to) == (RegionState.GOING_BACK, 1)
+    assert led(value, checked) == [], "it waits for those that take back"
+    other = replace(DEFINED, request_id="d2", settings=replace(SETTINGS, members=("a",)))
+    assert led(value, checked, other) == [], "who is taken back is whom it was begun with"
+    value = led(value, replace(checked, back=("r1", frozenset("a"))))[-1].value
+    value = taken_over(value, "c2").value
+    steps = led(value, replace(checked, back=("r1", frozenset("ab"))))
+    value = steps[-1].value
+    assert steps[0].happened == RegionHappening(RegionEventKind.ROLLED_BACK, "b", seq_id=1)
+    assert (value.region.state, value.region.last_completed_seq_id) == (RegionState.STARTED, 1)
+    answer = value.answers[RegionRequestKind.ROLLBACK]
+    assert (answer.request_id, answer.outcome, answer.seq_id) == ("r1", RegionOutcome.DONE, 1)
+    assert value.rollback is None
+    assert led(value, replace(checked, back=("r1", frozenset("ab")))) == [], "it is not begun again"
+
+
+@pytest.mark.parametrize(
+    ("request_", "checked", "led_from", "why"),
+    [
+        (back(1), ("r1", "a works"), 0, "a works"),
+        (back(3), ("r1", ""), 0, "no cut that can be gone back to"),
+        (back(1, as_of=8), ("", ""), 9, "is so no more"),
+    ],
+)
+def test_a_rollback_that_can_not_be_is_refused_and_changes_nothing(
+    request_: dict[RegionRequestKind, RegionRequest], checked: tuple[str, str], led_from: int, why: str
+) -> None:
+    before = with_cuts()
+    seen = replace(WELL, requests=request_, checked=checked, led_from=led_from)
+    (refused,) = led(before, seen)
+    answer = refused.value.answers[RegionRequestKind.ROLLBACK]
+    assert answer.outcome is RegionOutcome.REFUSED
+    assert why in answer.why
+    assert refused.value.region == before.region
+    assert is_to_be_checked(before, seen) is None
+
+
+def test_on_the_way_back_it_can_be_gone_back_further_and_what_is_refused_then_is_not_asked_again() -> None:
+    seen = replace(WELL, requests=back(2), checked=("r1", ""))
+    value = led(with_cuts(), seen)[-1].value
+    value = led(value, replace(seen, back=("r1", frozenset("a"))))[-1].value
+    further = replace(seen, requests=back(1, "r2"), checked=("r2", ""), back=("r1", frozenset("ab")))
+    value = led(value, further)[-1].value
+    assert (value.region.going_back_to, dict(value.region.completions)) == (1, {})
+    later = replace(seen, requests=back(2, "r3"), checked=("r3", ""))
+    value = led(value, later)[-1].value
+    assert value.answers[RegionRequestKind.ROLLBACK].outcome is RegionOutcome.REFUSED
+    assert led(value, replace(later, back=("r1", frozenset("ab")))) == [], "that was another one"
+    value = led(value, replace(later, back=("r2", frozenset("ab"))))[-1].value
+    assert value.region.last_completed_seq_id == 1
+    assert value.answers[RegionRequestKind.ROLLBACK].request_id == "r3", "the newest keeps its answer"
+
+
+def test_a_cut_is_of_those_that_the_region_has_now() -> None:
+    a, b = CutPipeline("a", 1, (), ()), CutPipeline("b", 2, (), ())
+    assert "is not in the log of region 'orders'" in refused_cut(7, None, SETTINGS)
+    assert refused_cut(7, RegionCut("orders", 7, 1, (a, b)), SETTINGS) == ""
+    assert "is of the pipelines a" in refused_cut(7, RegionCut("orders", 7, 1, (a,)), SETTINGS)
+
+
+def test_whoever_has_a_cut_that_is_void_can_tell() -> None:
+    (asked,) = led(settled(), replace(WELL, requests=asks(RegionRequestKind.DRAIN)))
+    newest = change_of(drained(asked.value), asked.happened, WrittenBy("c", 1, 1))
+    cuts = [RegionCut("orders", 1, 1, (), 0), RegionCut("orders", 4, 1, (), 1)]
+    gone = read_on(RegionLogView(), [newest, cuts[0], RegionCut("orders", 3, 1, (), 1)])
+    assert (gone.gone_back(3), gone.gone_back(1)) == (1, None)
+    assert gone.forgotten(9, 9) == ("cut/3",)
+    later = read_on(gone, [replace(newest, number=2, last_completed_seq_id=4), cuts[1]])
+    later = read_on(later, map(RegionTombstone, gone.forgotten(9, 9)))
+    assert (later.gone_back(3), later.gone_back(1), later.gone_back(4), later.gone_back(2)) == (
+        1,
+        None,
+        None,
+        1,
+    )
+    assert later.forgotten(9, 1) == ("cut/1",)

@@ -18,6 +18,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAsked,
     RolledBack,
     TookOver,
 )
@@ -216,7 +217,15 @@ def test_after_a_rollback_all_are_brought_into_line_and_numbers_go_on() -> None:
     for number in (1, 2):
         region = after(region, CheckpointDone("a", 1, number), CheckpointDone("b", 1, number))
         region = after(region, AlarmWentOff(region.timer))
-    region = after(region, RolledBack(1))
+    region = after(region, RollbackAsked(1))
+    assert (region.state, region.alarm, told(region, "a", 1)) == (RegionState.GOING_BACK, None, None)
+    assert decide_region(region, RollbackAsked(2)).ignored is WhyIgnored.UNREACHABLE, "only further back"
+    assert decide_region(region, ResetAsked(force=True)).ignored is WhyIgnored.GOING_BACK
+    assert decide_region(region, RolledBack("a", 2)).ignored is WhyIgnored.LATE
+    region = after(region, RolledBack("a", 1), TookOver())
+    assert region.state is RegionState.GOING_BACK, "whoever takes over goes on with it"
+    assert decide_region(region, RolledBack("a", 1)).ignored is WhyIgnored.DOUBLED
+    region = after(region, RolledBack("b", 1))
     assert (region.state, region.last_completed_seq_id, region.to_retire_seq_id) == (
         RegionState.STARTED,
         1,
@@ -229,4 +238,4 @@ def test_after_a_rollback_all_are_brought_into_line_and_numbers_go_on() -> None:
 
 @pytest.mark.parametrize("number", [-1, 0, 2])
 def test_nobody_goes_back_to_what_never_was(number: int) -> None:
-    assert decide_region(held(), RolledBack(number)).ignored is WhyIgnored.UNREACHABLE
+    assert decide_region(held(), RollbackAsked(number)).ignored is WhyIgnored.UNREACHABLE

@@ -1,0 +1,200 @@
+"""All pipelines of a region back to a cut: one after the other, each by a reset of its own, those that write before those that
+read it.
+
+What one of them wrote in steps that are void then lies in its topics for ever. So whoever reads these topics, and goes back
+with it, passes over it: its reset says which offsets those are, and reads on behind them. What is done is told from the
+pipelines' own logs, by the rollback's `request_id`: so anybody can go on with it after a crash at any record, and nothing is
+done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.apps.recorded import boundaries_of
+from kcontrol.apps.reset import ResetPlan, Together, plan_reset, reset_pipeline
+from kcontrol.core.model import StepBoundary
+from kcontrol.core.regions.records import RegionCut, RegionRequest, RegionRollback
+from kcontrol.core.step.resetting import stands_at, void_ends
+from kcontrol.errors import ConfigurationError, KcontrolError, RetriableError
+from kcontrol.settings.cluster import ClusterSettings
+
+_AGAIN_S = 1.0
+"""Between tries, while something is in the way that a person has to take out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackPlan:
+    """One pipeline of a rollback. reset: what is to be done; None: it is back already, or was never beyond. void: where what it
+    wrote in void steps ends, by topic and partition."""
+
+    pipeline: str
+    to_step: int
+    reset: ResetPlan | None
+    void: Mapping[tuple[str, int], int]
+
+
+async def plan_rollback(
+    cluster: ClusterSettings,
+    cut: RegionCut,
+    request_id: str,
+    leave_behind: Collection[str],
+    own: Path | None = None,
+) -> tuple[BackPlan, ...]:
+    """What taking all back would take back, in the order in which it is done; nothing is changed.
+
+    leave_behind, own: as `plan_reset` has them. Raises what that does: then nothing may be begun.
+    """
+    return tuple([plan async for plan in _plans(cluster, cut, request_id, leave_behind, own)])
+
+
+async def _plans(
+    cluster: ClusterSettings,
+    cut: RegionCut,
+    request_id: str,
+    leave_behind: Collection[str],
+    own: Path | None,
+) -> AsyncIterator[BackPlan]:
+    """Each is made when it is asked for, by what the logs say then."""
+    along = frozenset(one.pipeline for one in cut.pipelines)
+    void: dict[tuple[str, int], int] = {}
+    for one in cut.pipelines:
+        plan = await _plan(
+            cluster, one.pipeline, one.step, leave_behind, own, Together(along, dict(void), request_id)
+        )
+        void |= plan.void
+        yield plan
+
+
+async def _plan(
+    cluster: ClusterSettings,
+    pipeline: str,
+    to_step: int,
+    leave_behind: Collection[str],
+    own: Path | None,
+    together: Together,
+) -> BackPlan:
+    async with pipeline_logs(cluster, pipeline) as logs:
+        _, newest = await logs.read()
+        steps = logs.committed
+        later = (
+            await boundaries_of(logs, newest, max(1, to_step), steps.step) if steps.step >= to_step else []
+        )
+    done = next((one.step for one in later if _is_of(one, together.request_id)), None)
+    void = void_ends(one for one in later if to_step < one.step and (done is None or one.step < done))
+    if done is not None:
+        return BackPlan(pipeline, to_step, None, void)
+    if later and stands_at(steps, to_step) and not _is_behind(pipeline, later[-1], together.void):
+        return BackPlan(pipeline, to_step, None, void)
+    reset = await plan_reset(cluster, pipeline, to_step, leave_behind, own, together)
+    return BackPlan(pipeline, to_step, reset, void)
+
+
+def _is_of(boundary: StepBoundary, request_id: str) -> bool:
+    return boundary.reset is not None and boundary.reset.request_id == request_id
+
+
+def _is_behind(pipeline: str, last: StepBoundary, void: Mapping[tuple[str, int], int]) -> bool:
+    """Whether it would read what others of the region wrote in void steps. Raises ConfigurationError."""
+    reads = {(piece.topic, piece.partition): piece.to for piece in last.inputs}
+    topics = {topic for topic, _ in reads}
+    for topic, partition in void:
+        if topic in topics and (topic, partition) not in reads:
+            raise ConfigurationError(
+                f"pipeline {pipeline!r}: topic {topic!r} has partition {partition} since after the step that it would go back "
+                "to, and what void steps wrote there can't be passed over: begin it anew under another name. Nothing was reset"
+            )
+    return any(void.get(place, 0) > to for place, to in reads.items())
+
+
+class RegionRollbacks:
+    """Of one region: the part of `RegionMembers` that takes back. What it does takes longer than a controller may be silent, so
+    it is done beside, and looked at again and again; but each reset waits for a call, which only who is in charge makes.
+
+    Files of checkpoints are looked at by the command, which knows where they are; here they are not.
+    """
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
+        self._checking: tuple[str, asyncio.Task[str]] | None = None
+        self._working: tuple[str, asyncio.Task[None]] | None = None
+        """By the `request_id` of the rollback."""
+        self._called = asyncio.Event()
+        self._back: frozenset[str] = frozenset()
+        self._again_s = 0.0
+        self.waits_for: tuple[str, ...] = ()
+
+    async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
+        """As the port says."""
+        if self._checking is None or self._checking[0] != request.request_id:
+            self._end_check()
+            self._checking = request.request_id, asyncio.create_task(self._looked_at(cut, request))
+        task = self._checking[1]
+        if not task.done():
+            return None
+        self._checking = None
+        return task.result()
+
+    async def _looked_at(self, cut: RegionCut, request: RegionRequest) -> str:
+        try:
+            await plan_rollback(self._cluster, cut, request.request_id, request.leave_behind)
+        except RetriableError:
+            raise
+        except KcontrolError as error:
+            return str(error)
+        return ""
+
+    async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """As the port says."""
+        if self._working is not None:
+            key, task = self._working
+            if task.done():
+                self._ended(task)
+            elif key != rollback.request_id:
+                self._end_work()
+        if self._working is None and time.monotonic() >= self._again_s:
+            self._back = frozenset()
+            self._working = rollback.request_id, asyncio.create_task(self._go_back(cut, rollback))
+        self._called.set()
+        return self._back
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """What was in the way is said until it is tried again. Raises what nobody can take out of it."""
+        self._working, self._again_s = None, time.monotonic() + _AGAIN_S
+        error = task.exception()
+        if error is not None and not isinstance(error, KcontrolError):
+            raise error
+        self.waits_for = () if error is None else (str(error),)
+
+    async def _go_back(self, cut: RegionCut, rollback: RegionRollback) -> None:
+        """Who hung, and is in charge no more, does nothing by a plan of then: it is not called again, and a reset is refused
+        whose log has gone on since it was planned."""
+        why = f"{rollback.why} (" if rollback.why else "("
+        why += f"region {cut.region} back to cut {cut.number})"
+        async for plan in _plans(self._cluster, cut, rollback.request_id, rollback.leave_behind, None):
+            if plan.reset is not None:
+                self._called.clear()
+                await self._called.wait()
+                await reset_pipeline(self._cluster, plan.reset, why, rollback.by)
+            self._back |= {plan.pipeline}
+
+    def let_go(self) -> None:
+        """Nothing more is begun. What was under way leaves a reset or no trace."""
+        self._end_check()
+        self._end_work()
+        self._back, self._again_s, self.waits_for = frozenset(), 0.0, ()
+
+    def _end_check(self) -> None:
+        if self._checking is not None:
+            self._checking[1].cancel()
+            self._checking = None
+
+    def _end_work(self) -> None:
+        if self._working is not None:
+            self._working[1].cancel()
+            self._working = None

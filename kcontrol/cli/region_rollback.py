@@ -1,0 +1,115 @@
+"""`kcontrol region rollback`: all pipelines of a region back to a cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
+from kcontrol.apps.regions.asking import ask_region, plan_region_rollback, request_of
+from kcontrol.apps.regions.going_back import BackPlan
+from kcontrol.cli.inputs import asked_by
+from kcontrol.cli.options import (
+    cluster_option,
+    debug_option,
+    json_option,
+    nodes_dir,
+    timeout_option,
+    work_dir_option,
+)
+from kcontrol.core.regions.records import RegionRequestKind
+from kcontrol.settings.cluster import ClusterSettings
+
+
+@click.command()
+@click.argument("region")
+@click.option(
+    "--to-cut", type=click.IntRange(1), required=True, help="The cut after which all steps are to be void."
+)
+@click.option("--why", default="", help="Why, for whoever reads the logs: it is recorded.")
+@click.option(
+    "--leave-behind",
+    multiple=True,
+    metavar="NAME",
+    help="A pipeline outside of the region that reads what void steps wrote, or 'deliveries'. Can be given several times.",
+)
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Check everything, show what would be void, and change nothing."
+)
+@timeout_option
+@work_dir_option
+@cluster_option
+@json_option
+@debug_option
+def rollback(
+    region: str,
+    to_cut: int,
+    why: str,
+    leave_behind: tuple[str, ...],
+    only_plan: bool,
+    timeout_s: float,
+    work_dir: Path | None,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Take all pipelines of a region, which have been stopped, back to a cut: each by a reset to its step of it.
+
+    All is checked before anything is done. Once begun it is gone on with until all are back, whoever dies meanwhile; `kcontrol
+    region status` says who is. What void steps wrote in the topics between them is passed over. Then start the pipelines, with
+    the code that is right.
+
+    \b
+    Example:  kcontrol region rollback end-of-day --to-cut 17 --why "wrong rate since 10:12"
+    """
+    own = own_checkpoints(nodes_dir(work_dir))
+    plans, as_of = asyncio.run(plan_region_rollback(cluster, region, to_cut, leave_behind, own))
+    if not only_plan:
+        request = request_of(region, RegionRequestKind.ROLLBACK, asked_by())
+        request = replace(request, to_cut=to_cut, why=why, leave_behind=leave_behind, as_of=as_of)
+        asyncio.run(ask_region(cluster, request, timeout_s))
+    facts = _facts(region, to_cut, plans, done=not only_plan)
+    click.echo(json.dumps(facts) if as_json else _text(facts))
+
+
+def _facts(region: str, to_cut: int, plans: Sequence[BackPlan], *, done: bool) -> dict[str, Any]:
+    return {
+        "region": region,
+        "to_cut": to_cut,
+        "rolled_back": done,
+        "pipelines": [
+            {
+                "pipeline": plan.pipeline,
+                "to_step": plan.to_step,
+                "void_to": plan.to_step if plan.reset is None else plan.reset.last.step,
+                "void_records": {} if plan.reset is None else dict(plan.reset.written),
+                "rerun_steps": 0 if plan.reset is None else plan.reset.rerun,
+                "left_behind": [] if plan.reset is None else [one.name for one in plan.reset.readers],
+            }
+            for plan in plans
+        ],
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    done = facts["rolled_back"]
+    lines = [f"region {facts['region']}: {'back' if done else 'would go back'} to cut {facts['to_cut']}"]
+    for each in facts["pipelines"]:
+        records = ", ".join(
+            f"{count:,} records in topic {topic}" for topic, count in each["void_records"].items()
+        )
+        void = (
+            f"steps {each['to_step'] + 1} to {each['void_to']} {'are' if done else 'would be'} void "
+            f"({records or 'they wrote no records'})"
+            if each["void_to"] > each["to_step"]
+            else "nothing came after it"
+        )
+        lines.append(f"  {each['pipeline']}: step {each['to_step']}; {void}")
+        lines += [f"    left behind: {name}" for name in each["left_behind"]]
+    lines.append("start the pipelines again" if done else "nothing was reset")
+    return "\n".join(lines)
