@@ -28,6 +28,7 @@ from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
+from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
@@ -44,11 +45,12 @@ async def serve_interface(
     ask: Ask = nobody_answers,
     agents: Agents | None = None,
     regions: Regions | None = None,
+    resets: Resets = no_resets,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask: whoever answers questions about tables. agents, regions: None: there are none.
+    ask, resets: whoever answers questions about tables, and resets pipelines. agents, regions: None: there are none.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -76,14 +78,12 @@ async def serve_interface(
         agents=agents.seen,
         regions=regions.seen,
         ask_region=asked.ask,
+        resets=resets,
     )
-    following = asyncio.create_task(projections.run())
-    looking = [asyncio.create_task(each.run()) for each in (agents, regions)]
-    serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
-    tasks = (following, *looking, serving)
+    serving = listener.serve(make_app(plane, limits, listener.options.token))
+    tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]
     try:
-        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old
-        # news.
+        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():

@@ -48,6 +48,7 @@ from kcontrol.errors import (
 )
 from kcontrol.requests.deletion import refuse_while_alive
 from kcontrol.requests.record import NotNowError
+from kcontrol.requests.resets import ResetFacts, ResetOrder, Resets
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.addresses import is_topic
 
@@ -167,6 +168,39 @@ async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by
                 "was reset"
             ) from error
     return boundary
+
+
+def facts_of(plan: ResetPlan, *, made: bool) -> ResetFacts:
+    """For whoever asked."""
+    return ResetFacts(
+        pipeline=plan.pipeline,
+        reset=made,
+        to_step=plan.to_step,
+        step=plan.last.step + 1,
+        void_from=plan.to_step + 1,
+        void_to=plan.last.step,
+        void_records=plan.written,
+        rerun_after=plan.begin,
+        rerun_steps=plan.rerun,
+        left_behind=tuple(reader.name for reader in plan.readers),
+    )
+
+
+def resets_of(cluster: ClusterSettings, own: Path) -> Resets:
+    """Resets pipelines of a cluster. own: as in `plan_reset`."""
+
+    async def reset(order: ResetOrder) -> ResetFacts:
+        plan = await plan_reset(cluster, order.pipeline, order.to_step, order.leave_behind, own)
+        if order.last_step not in (None, plan.last.step):
+            raise NotNowError(
+                f"pipeline {plan.pipeline!r} has come to step {plan.last.step}, and {order.last_step} was said to be its "
+                "last: plan the reset anew. Nothing was reset"
+            )
+        if not order.only_plan:
+            await reset_pipeline(cluster, plan, order.why, order.by)
+        return facts_of(plan, made=not order.only_plan)
+
+    return reset
 
 
 # --- what can't be done -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kcontrol.apps.deliver.telling import telling
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.cli.delivery_targets import (
     BATCH_ROWS,
+    LAKE_BATCH_ROWS,
     PART_RECORDS,
     AskedDelivery,
     AskedTarget,
@@ -45,9 +46,9 @@ _log = logging.getLogger("kcontrol.deliver")
     "address",
     required=True,
     metavar="URL",
-    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; or, for a "
-    "webhook, https://HOST/PATH. Without a password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a "
-    "webhook in a header, with --headers-file.",
+    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; delta:///PATH "
+    "for a table of Delta Lake; parquet:///PATH for Parquet files by step; or, for a webhook, https://HOST/PATH. Without a "
+    "password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a webhook in a header, with --headers-file.",
 )
 @click.option("--output", required=True, metavar="NAME", help="The pipeline's output that is delivered.")
 @click.option(
@@ -58,7 +59,7 @@ _log = logging.getLogger("kcontrol.deliver")
 @click.option(
     "--name",
     metavar="NAME",
-    help="For a webhook: the name of this delivery. Two to the same host and path need two. Default: host and path.",
+    help="For a webhook or files: the name of this delivery. Two to the same host and path need two. Default: host and path.",
 )
 @click.option(
     "--mode",
@@ -74,6 +75,11 @@ _log = logging.getLogger("kcontrol.deliver")
     "--columns",
     metavar="COLUMN,...",
     help="The columns that are written. Default: all but those that the database fills in by itself.",
+)
+@click.option(
+    "--create",
+    metavar="'COLUMN TYPE, ...'",
+    help="For files: the columns of a table that is not there yet, such as 'customer STRING, amount DECIMAL(12,2)'.",
 )
 @click.option(
     "--format",
@@ -108,7 +114,9 @@ _log = logging.getLogger("kcontrol.deliver")
 )
 @click.option("--resync", is_flag=True, help="Begin anew: forget what was delivered. A table must be empty.")
 @click.option(
-    "--adopt", is_flag=True, help="The table was restored, and holds the steps that were delivered."
+    "--adopt",
+    is_flag=True,
+    help="The table was restored, and holds the steps that were delivered; with --resync (Delta Lake): those before --start.",
 )
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."
@@ -139,7 +147,8 @@ _log = logging.getLogger("kcontrol.deliver")
 @click.option(
     "--batch-rows",
     type=click.IntRange(1, 1_000_000),
-    help=f"Rows that are sent at a time. Default: {BATCH_ROWS:,}, and {PART_RECORDS} in a request of a webhook.",
+    help=f"Rows that are sent at a time. Default: {BATCH_ROWS:,}, {PART_RECORDS} in a request of a webhook, "
+    f"{LAKE_BATCH_ROWS:,} for files.",
 )
 @click.option(
     "--max-body-bytes",
@@ -218,15 +227,17 @@ _log = logging.getLogger("kcontrol.deliver")
 @debug_option
 def deliver(**given: Any) -> None:
     """Deliver an output of PIPELINE until Ctrl-C. To a table of PostgreSQL: each committed step in one transaction of the
-    database, together with its number, so that it is there once, in order, whoever dies when. To a webhook: each committed
+    database, together with its number, so that it is there once, in order, whoever dies when. To a table of Delta Lake or a
+    directory of Parquet files: each by one atomic change that holds its number, so once, too. To a webhook: each committed
     step in order, at least once, by requests that are the same when they come again.
 
     Any number may run for the same target: one delivers, the others stand by. What was delivered is in the table
-    kcontrol_steps beside the table, or, for a webhook, in a consumer group of Kafka.
+    kcontrol_steps beside the table, in the files' own log, or, for a webhook, in a consumer group of Kafka.
 
     \b
     Examples:  kcontrol deliver orders --to postgresql://etl@db:5432/shop --output totals --table totals
                kcontrol deliver orders --to postgresql://etl@db/shop --output totals --table totals --mode upsert --key customer
+               kcontrol deliver orders --to delta:///data/totals --output totals --create 'customer STRING, orders BIGINT'
                kcontrol deliver orders --to https://hooks.example.com/orders --output totals --start next
     """
     context = click.get_current_context()

@@ -15,22 +15,27 @@ from kcontrol.core.model import OutputSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
-BATCH_ROWS, PART_RECORDS = 10_000, 500
+BATCH_ROWS, PART_RECORDS, LAKE_BATCH_ROWS = 10_000, 500, 50_000
 _POSTGRES, _WEBHOOK = ("postgresql://", "postgres://"), ("https://", "http://")
+_DELTA, _PARQUET = "delta://", "parquet://"
+_KINDS = {
+    **dict.fromkeys(_POSTGRES, "a database"),
+    **dict.fromkeys(_WEBHOOK, "a webhook"),
+    _DELTA: "a table of Delta Lake",
+    _PARQUET: "a directory of Parquet files",
+}
 _OF_POSTGRES = {
     "table": "--table",
     "mode": "--mode",
     "keys": "--key",
     "columns": "--columns",
     "delete_when": "--delete-when",
-    "adopt": "--adopt",
     "password_file": "--password-file",
     "connect_s": "--connect-timeout",
     "statement_s": "--statement-timeout",
     "lock_s": "--lock-timeout",
 }
 _OF_WEBHOOKS = {
-    "name": "--name",
     "headers_file": "--headers-file",
     "signing_key_file": "--signing-key-file",
     "ca_file": "--ca-file",
@@ -39,6 +44,21 @@ _OF_WEBHOOKS = {
     "max_body_bytes": "--max-body-bytes",
     "request_s": "--request-timeout",
 }
+_NAME, _ADOPT, _CREATE = {"name": "--name"}, {"adopt": "--adopt"}, {"create": "--create"}
+_OPTIONS = {
+    **_OF_POSTGRES,
+    **_OF_WEBHOOKS,
+    **_NAME,
+    **_ADOPT,
+    **_CREATE,
+}
+_TAKES = {
+    **dict.fromkeys(_POSTGRES, _OF_POSTGRES | _ADOPT),
+    **dict.fromkeys(_WEBHOOK, _OF_WEBHOOKS | _NAME),
+    _DELTA: _NAME | _ADOPT | _CREATE,
+    _PARQUET: _NAME | _CREATE,
+}
+"""Of the options that are not for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,7 @@ class AskedDelivery:
     start: str | None
     resync: bool
     adopt: bool
+    create: str | None
     password_file: Path | None
     headers_file: Path | None
     signing_key_file: Path | None
@@ -108,20 +129,27 @@ class AskedTarget:
 def check_options(address: str, given: Collection[str]) -> None:
     """given: the parameters that were given, not left to their defaults. Raises ConfigurationError: the address is of no
     target, or an option is of another one."""
-    if address.startswith(_POSTGRES):
-        others, what = _OF_WEBHOOKS, "a database"
-    elif address.startswith(_WEBHOOK):
-        others, what = _OF_POSTGRES, "a webhook"
-    else:
-        raise ConfigurationError("--to must begin with postgresql://, https:// or http://")
-    for parameter, option in others.items():
-        if parameter in given:
-            raise ConfigurationError(f"{option} says nothing to {what}: leave it out")
+    kind = _kind(address)
+    for parameter, option in _OPTIONS.items():
+        if parameter in given and parameter not in _TAKES[kind]:
+            raise ConfigurationError(f"{option} says nothing to {_KINDS[kind]}: leave it out")
 
 
 def target_of(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
     """Raises ConfigurationError."""
-    return _postgres(asked, output) if asked.address.startswith(_POSTGRES) else _webhook(asked, output)
+    kind = _kind(asked.address)
+    if kind in _POSTGRES:
+        return _postgres(asked, output)
+    return _webhook(asked, output) if kind in _WEBHOOK else _lake(asked, output, kind)
+
+
+def _kind(address: str) -> str:
+    found = next((each for each in _KINDS if address.startswith(each)), None)
+    if found is None:
+        raise ConfigurationError(
+            "--to must begin with postgresql://, https://, http://, delta:/// or parquet:///"
+        )
+    return found
 
 
 def _postgres(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
@@ -190,6 +218,37 @@ def _webhook(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
     name = asked.name or address.name
     standing = GroupStanding(asked.cluster, asked.pipeline, asked.output, name, asked.silence_s)
     return AskedTarget(WebhookTarget(options, asked.pipeline, asked.output, standing), name)
+
+
+def _lake(asked: AskedDelivery, output: OutputSpec, kind: str) -> AskedTarget:
+    """Raises ConfigurationError."""
+    from kcontrol.adapters.kafka.admin.standing import GroupStanding
+    from kcontrol.adapters.lake.delta import DeltaSteps
+    from kcontrol.adapters.lake.parquet import ParquetSteps
+    from kcontrol.adapters.lake.rows import BatchRules
+    from kcontrol.adapters.lake.target import LakeTarget, StepTable
+
+    path = Path(asked.address.removeprefix(kind))
+    if not path.is_absolute() or ".." in path.parts or path == Path("/"):
+        raise ConfigurationError(
+            f"--to {asked.address}: give the whole path of a directory, such as {kind}/data/totals"
+        )
+    rules = BatchRules(
+        asked.value_format or output.value_format,
+        _schema(asked),
+        asked.batch_rows or LAKE_BATCH_ROWS,
+        skips_bad_rows=asked.on_bad_row == "skip",
+    )
+    table: StepTable = (
+        DeltaSteps(path, asked.pipeline, asked.output, asked.create, adopts=asked.adopt)
+        if kind == _DELTA
+        else ParquetSteps(path, asked.pipeline, asked.output, asked.create)
+    )
+    name = asked.name or str(path)
+    standing = GroupStanding(
+        asked.cluster, asked.pipeline, asked.output, f"{table.kind}:{name}", asked.silence_s
+    )
+    return AskedTarget(LakeTarget(table, standing, asked.pipeline, rules), name)
 
 
 def _schema(asked: AskedDelivery) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.apps.reset import ResetPlan, plan_reset, reset_pipeline
+from kcontrol.apps.reset import ResetPlan, facts_of, plan_reset, reset_pipeline
 from kcontrol.cli.inputs import asked_by
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import StepBoundary
@@ -63,22 +63,7 @@ def reset(
     own = own_checkpoints(nodes_dir(work_dir))
     plan = asyncio.run(plan_reset(cluster, pipeline, to_step, leave_behind, own))
     made = None if only_plan else asyncio.run(reset_pipeline(cluster, plan, why, asked_by()))
-    click.echo(json.dumps(_facts(plan, made)) if as_json else _text(plan, made))
-
-
-def _facts(plan: ResetPlan, made: StepBoundary | None) -> dict[str, Any]:
-    return {
-        "pipeline": plan.pipeline,
-        "reset": made is not None,
-        "to_step": plan.to_step,
-        "step": plan.last.step + 1,
-        "void_from": plan.to_step + 1,
-        "void_to": plan.last.step,
-        "void_records": dict(plan.written),
-        "rerun_after": plan.begin,
-        "rerun_steps": plan.rerun,
-        "left_behind": [reader.name for reader in plan.readers],
-    }
+    click.echo(json.dumps(asdict(facts_of(plan, made=made is not None))) if as_json else _text(plan, made))
 
 
 def _text(plan: ResetPlan, made: StepBoundary | None) -> str:

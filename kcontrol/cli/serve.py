@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
 from kcontrol.adapters.http.query_client import QueryClient
 from kcontrol.adapters.metrics.making import make_registry
@@ -15,10 +16,12 @@ from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.regions.following import RegionsFollower
+from kcontrol.apps.reset import resets_of
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options, run_listening
-from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option, nodes_dir
+from kcontrol.requests.resets import no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -70,6 +73,12 @@ _DEFAULTS = HttpLimits()
     help="Rows of an input that may wait for a step; beyond that, rows that are pushed get 429.",
 )
 @click.option(
+    "--allow-resets",
+    is_flag=True,
+    help="Answer POST .../reset, by which a stopped pipeline goes back to one of its steps. Whoever may ask this server can "
+    "then make steps void, and it needs a coordinator's rights in Kafka.",
+)
+@click.option(
     "--niceness",
     type=click.IntRange(0, 19),
     default=NICENESS,
@@ -102,6 +111,7 @@ def serve(
     max_streams: int,
     max_push_bytes: int,
     max_queued_rows: int,
+    allow_resets: bool,
     niceness: int,
     query_url: str | None,
     query_token_file: Path | None,
@@ -139,5 +149,6 @@ def serve(
             ask=ask,
             agents=AgentsFollower(cluster),
             regions=RegionsFollower(cluster),
+            resets=resets_of(cluster, own_checkpoints(nodes_dir(None))) if allow_resets else no_resets,
         ),
     )

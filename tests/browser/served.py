@@ -17,6 +17,7 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.agent.following import KnownAgents
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.regions.following import KnownRegions
+from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
@@ -42,6 +43,7 @@ class Served:
     ask: Ask = nobody_answers
     agents: ClusterSeen = NOBODY
     regions: RegionsSeen = field(default_factory=dict)
+    resets: Resets = no_resets
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -58,6 +60,7 @@ class Served:
             ask=self.ask,
             agents=KnownAgents(self.agents),
             regions=KnownRegions(self.regions),
+            resets=self.resets,
         )
         self._serving = asyncio.create_task(serving)
 

@@ -17,6 +17,7 @@ from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.regions.records import RegionRequest
 from kcontrol.errors import KcontrolError, NotFoundError
+from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
 from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
@@ -49,7 +50,7 @@ class Plane:
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
     outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known.
-    regions: the same of regions. ask_region: writes a request down."""
+    regions: the same of regions. ask_region: writes a request down. resets: whoever resets pipelines."""
 
     settings: ClusterSettings
     projections: Projections
@@ -67,6 +68,7 @@ class Plane:
     agents: Callable[[], ClusterSeen] = ClusterSeen
     regions: Callable[[], RegionsSeen] = dict
     ask_region: Callable[[RegionRequest], Awaitable[None]] = _no_regions
+    resets: Resets = no_resets
 
 
 class AsOf(BaseModel):

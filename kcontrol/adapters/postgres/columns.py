@@ -20,7 +20,6 @@ from typing import Any
 ToText = Callable[[Any], str]
 """Raises ValueError: the value does not fit; with the reason."""
 
-MAX_SHOWN = 60
 _INTEGERS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 
@@ -46,12 +45,6 @@ def to_text(column: Column) -> ToText:
     """What makes the text of a value that is not null."""
     one = _rule(column)
     return (lambda value: _array(value, one)) if column.is_array else one
-
-
-def shown(value: Any) -> str:
-    """For a message: not longer than a line."""
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _rule(column: Column) -> ToText:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import fastavro
+from kcontrol.adapters.postgres.columns import Column, to_text
+from kcontrol.wire.fields import BadRowError, Fields, fields_of, shown
 
-from kcontrol.adapters.postgres.columns import Column, shown, to_text
-from kcontrol.errors import ConfigurationError
-
-Fields = Mapping[str, Any]
 Texts = tuple[str | None, ...]
-
-
-class BadRowError(ValueError):
-    """A record is no row of the table; says which column, which value, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class RowMaker:
         self._texts = tuple(to_text(column) for column in columns)
         self._names = frozenset(column.name for column in columns)
         self._keys = frozenset(rules.keys)
-        self._fields = _decoder(rules)
+        self._fields = fields_of(rules.value_format, rules.schema)
         self._not_columns = {rules.delete_when[0]} if rules.delete_when else set()
 
     def make(self, key: bytes | None, value: bytes | None) -> Row:
@@ -134,40 +126,3 @@ def _of_key(column: Column, text: str) -> Any:
     if column.type_name == "bool":
         return {"true": True, "false": False}.get(text, text)
     return text
-
-
-def _decoder(rules: RowRules) -> Callable[[bytes | None, bytes | None], Fields]:
-    if rules.value_format == "raw":
-        return lambda key, value: {"key": key, "value": value}
-    if rules.value_format == "json":
-        return lambda _, value: _from_json(value or b"")
-    if rules.value_format == "avro":
-        if not rules.schema:
-            raise ConfigurationError("values are Avro: give their schema with --schema FILE")
-        try:
-            schema = fastavro.parse_schema(json.loads(rules.schema))
-        except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-            raise ConfigurationError(f"--schema: not an Avro schema ({error!r})") from error
-        return lambda _, value: _from_avro(value or b"", schema)
-    raise ConfigurationError(f"value format {rules.value_format!r}: must be json, avro or raw")
-
-
-def _from_json(value: bytes) -> Fields:
-    try:
-        fields = json.loads(value, parse_float=Decimal)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise BadRowError(f"the value {shown(value)} is no JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise BadRowError(f"the value {shown(value)} is no JSON object, whose fields would be columns")
-    return fields
-
-
-def _from_avro(value: bytes, schema: Any) -> Fields:
-    source = io.BytesIO(value)
-    try:
-        fields = fastavro.schemaless_reader(source, schema, None)
-    except Exception as error:
-        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: {error!r}") from error
-    if source.read(1) or not isinstance(fields, dict):
-        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: bytes are left over")
-    return fields

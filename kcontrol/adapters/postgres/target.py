@@ -10,7 +10,7 @@ from typing import Any
 from kcontrol.adapters.postgres.library import errors_told
 from kcontrol.adapters.postgres.load import Loader
 from kcontrol.adapters.postgres.record import HeldDelivery, StepRecord
-from kcontrol.adapters.postgres.rows import BadRowError, Row, RowMaker, RowRules
+from kcontrol.adapters.postgres.rows import Row, RowMaker, RowRules
 from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
 from kcontrol.adapters.postgres.table import Table, look_at
 from kcontrol.core.step.following import (
@@ -22,6 +22,7 @@ from kcontrol.core.step.following import (
     judge_step,
 )
 from kcontrol.errors import DeliveryHaltedError, ReplacedError, TargetAwayError
+from kcontrol.wire.fields import BadRowError
 
 _log = logging.getLogger("kcontrol.deliver")
 

@@ -9,8 +9,9 @@ import fastavro
 import pytest
 
 from kcontrol.adapters.postgres.columns import Column
-from kcontrol.adapters.postgres.rows import BadRowError, Row, RowMaker, RowRules
+from kcontrol.adapters.postgres.rows import Row, RowMaker, RowRules
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.fields import BadRowError
 
 COLUMNS = (
     Column("id", "int8", "bigint", not_null=True),

@@ -16,18 +16,52 @@ export const ACTIONS = {
   stop: { path: "stop", label: "Stop" },
   layout: { path: "layout", label: "Layout" },
   withdraw: { path: "layout/withdraw", label: "Withdraw" },
+  reset: { path: "reset", label: "Go back" },
 };
+
+/** The server waits for signs of life, and may read a long log. */
+const RESET_TIMEOUT_MS = 60_000;
 
 /** Asks for it. What becomes of it is shown under the buttons; it does not throw. body: what the operation wants to be told. */
 export async function request(name, action, body = null) {
-  const made = { key: (asked += 1), name, action, label: ACTIONS[action].label, askedMs: Date.now(), state: "sending" };
-  change({ requests: [made, ...state.requests].slice(0, KEPT) });
+  const made = begin(name, action);
   try {
     const accepted = await post(`v1/pipelines/${encodeURIComponent(name)}/${ACTIONS[action].path}`, body);
     settle(made, { state: "pending", id: accepted.request_id, offset: accepted.control_offset });
   } catch (failure) {
     settle(made, { state: "refused", failure });
   }
+}
+
+/** What a reset would make void, or null: then it is shown why it can't be made. */
+export async function planReset(name, wanted) {
+  const made = begin(name, "reset");
+  try {
+    const plan = await post(pathOfReset(name), { ...wanted, plan: true }, RESET_TIMEOUT_MS);
+    dismiss(made);
+    return plan;
+  } catch (failure) {
+    settle(made, { state: "refused", failure });
+    return null;
+  }
+}
+
+/** Makes it. Nobody has to act on it: it is done with the answer. It does not throw. */
+export async function reset(name, wanted) {
+  const made = begin(name, "reset");
+  try {
+    settle(made, { state: "done", reset: await post(pathOfReset(name), wanted, RESET_TIMEOUT_MS) });
+  } catch (failure) {
+    settle(made, { state: "refused", failure });
+  }
+}
+
+const pathOfReset = (name) => `v1/pipelines/${encodeURIComponent(name)}/${ACTIONS.reset.path}`;
+
+function begin(name, action) {
+  const made = { key: (asked += 1), name, action, label: ACTIONS[action].label, askedMs: Date.now(), state: "sending" };
+  change({ requests: [made, ...state.requests].slice(0, KEPT) });
+  return made;
 }
 
 /** Whether something of this pipeline has not been acted on yet. */
@@ -62,6 +96,7 @@ export function wordsOf(made) {
       if (made.waitsFor) return `under way: ${made.waitsFor}`;
       return `recorded at control offset ${made.offset}; no coordinator has acted on it yet`;
     case "done":
+      if (made.reset) return `done: steps ${made.reset.void_from} to ${made.reset.void_to} are void since step ${made.reset.step}`;
       if (made.action === "layout") return `done after step ${made.step}`;
       return made.step ? `done: step ${made.step} is saved` : "done";
     case "failed":

@@ -12,6 +12,7 @@ import { layout } from "./layout.js";
 import { nodes } from "./nodes.js";
 import { question } from "./question.js";
 import { remarks } from "./remarks.js";
+import { goBack } from "./reset.js";
 import { schemas } from "./schemas.js";
 import { steps } from "./steps.js";
 import { summary } from "./summary.js";
@@ -37,6 +38,7 @@ export function pipeline() {
     steps(status),
     h("div", { class: "pair", key: "pair" }, inputs(state.pipeline), nodes(status)),
     layout(status),
+    goBack(status),
     checkpoints(state.pipeline),
     schemas(status),
     question(status),

@@ -1,0 +1,1 @@
+"""Tables that are files (Delta Lake, Parquet) as targets of committed steps. Knows nothing of Spark or Kafka."""

@@ -1,0 +1,204 @@
+"""A table of Delta Lake. The commit that adds a step's files has `txn`, an application's name and the step's number, as the
+protocol of Delta has it for just this.
+
+The library refuses a commit if there was another one since the table was read, because no commit is tried twice
+(`max_commit_retries=0`); it accepts the same number again from whoever has read the table afterwards. So the number is
+looked at on the very handle that then commits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kcontrol.adapters.lake.library import errors_told, load_deltalake
+from kcontrol.adapters.lake.record import TableDelivery, table_delivery
+from kcontrol.adapters.lake.types import schema_of
+from kcontrol.core.step.following import Applied
+from kcontrol.errors import DeliveryHaltedError, TargetAwayError
+
+STEP, PRINT = "kcontrol.step", "kcontrol.print"
+"""In the information of each commit that adds a step."""
+LOOKED_AT = 100
+"""So many of the newest commits are looked through for that of the last step, whose print is compared."""
+
+
+class DeltaSteps:
+    """A StepTable. Of one output; a table may have those of several."""
+
+    kind = "delta"
+
+    def __init__(
+        self, path: Path, pipeline: str, output: str, ddl: str | None = None, *, adopts: bool = False
+    ) -> None:
+        """path: absolute. ddl: the columns, if there is no table yet. adopts: `forget` takes the table as it is. Raises
+        ConfigurationError: the columns are none, or the library is not installed."""
+        self._library = load_deltalake()
+        self._path, self._pipeline, self._output, self._adopts = path, pipeline, output, adopts
+        self._property = f"kcontrol.{pipeline}.{output}"
+        self._asked = None if ddl is None else schema_of(ddl)
+        self._schema: pa.Schema | None = None
+        self._table: Any = None
+        self._generation = ""
+        self._print: tuple[int, str] = (-1, "")
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def open(self) -> pa.Schema:
+        """See StepTable."""
+        self._generation, self._print = "", (-1, "")
+        with errors_told(str(self)):
+            if not self._library.DeltaTable.is_deltatable(str(self._path)):
+                self._make()
+            self._table = self._library.DeltaTable(str(self._path))
+            self._schema = pa.schema(self._table.schema().to_arrow())
+            found = self._library.Schema.from_arrow(self._schema)
+            asked = None if self._asked is None else self._library.Schema.from_arrow(self._asked)
+        if asked is not None and found != asked:
+            raise DeliveryHaltedError(
+                f"{self}: has other columns than --create says: it has {found.to_json()}; asked was {asked.to_json()}. Leave "
+                "--create out, or deliver to another table"
+            )
+        return self._schema
+
+    def _make(self) -> None:
+        if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
+            raise DeliveryHaltedError(
+                f"{self}: it is no table of Delta Lake, and not empty: give another directory"
+            )
+        if self._asked is None:
+            raise DeliveryHaltedError(
+                f"{self}: there is no table of Delta Lake: make one, or give its columns with --create 'NAME TYPE, ...'"
+            )
+        # Of two that make it, one finds it there.
+        self._library.DeltaTable.create(str(self._path), self._asked, mode="ignore")
+
+    def read(self) -> Applied | None:
+        """See StepTable."""
+        with errors_told(str(self)):
+            self._table = self._library.DeltaTable(str(self._path))
+            found = self._delivery()
+            if found is None:
+                return None
+            step = self._table.transaction_version(self._application(found))
+            return found.applied(step, "" if step is None else self._print_of(step))
+
+    def begin(self, log_id: str, step: int) -> None:
+        """See StepTable."""
+        made = TableDelivery(self._pipeline, self._output, log_id, step, secrets.token_hex(8))
+        with errors_told(str(self)):
+            self._put(made.text())
+
+    def forget(self) -> None:
+        """See StepTable."""
+        with errors_told(str(self)):
+            self._table = self._library.DeltaTable(str(self._path))
+            if not self._adopts and self._table.file_uris():
+                raise DeliveryHaltedError(
+                    f"{self}: it is not empty, so nothing begins anew: delete all of its rows first; or, if it holds what the "
+                    "steps before --start have given, say so with --adopt"
+                )
+            if self._delivery() is not None:
+                self._put("")
+        self._generation = ""
+
+    def clear(self) -> None:
+        """See StepTable. Files that no commit names are for VACUUM; whoever wrote them finds that the table has moved on."""
+
+    def add(self, now: Applied, committed_ms: int, batches: Iterator[pa.RecordBatch]) -> None:
+        """See StepTable."""
+        feed = _Feed(batches)
+        first = feed.first()
+        found = self._delivery()
+        if found is None or self._schema is None:
+            raise TargetAwayError(f"{self}: the delivery was begun anew by another process")
+        how = self._library.transaction
+        properties = how.CommitProperties(
+            custom_metadata={
+                STEP: now.step,
+                PRINT: now.print,
+                "kcontrol.pipeline": self._pipeline,
+                "kcontrol.output": self._output,
+                "kcontrol.committed_ms": committed_ms,
+            },
+            max_commit_retries=0,
+            app_transactions=[how.Transaction(self._application(found), now.step)],
+        )
+        with errors_told(str(self)):
+            try:
+                if first is None:
+                    self._table.create_write_transaction(
+                        [], "append", self._table.schema(), commit_properties=properties
+                    )
+                else:
+                    rows = pa.RecordBatchReader.from_batches(self._schema, feed.all())
+                    self._library.write_deltalake(
+                        self._table, rows, mode="append", commit_properties=properties
+                    )
+            except Exception:
+                # The library tells of what its source of rows has raised in words of its own.
+                if feed.error is not None:
+                    raise feed.error from None
+                raise
+        self._print = (now.step, now.print)
+
+    def _application(self, found: TableDelivery) -> str:
+        return f"kcontrol/{self._pipeline}/{self._output}/{found.generation}"
+
+    def _delivery(self) -> TableDelivery | None:
+        text = self._table.metadata().configuration.get(self._property)
+        if not text:
+            return None
+        found = table_delivery(text, str(self))
+        if self._generation not in ("", found.generation):
+            raise TargetAwayError(f"{self}: the delivery was begun anew by another process")
+        self._generation = found.generation
+        return found
+
+    def _print_of(self, step: int) -> str:
+        if self._print[0] != step:
+            commits = self._table.history(LOOKED_AT)
+            of_step = (
+                each
+                for each in commits
+                if (each.get(STEP), each.get("kcontrol.pipeline"), each.get("kcontrol.output"))
+                == (step, self._pipeline, self._output)
+            )
+            self._print = (step, next((str(each[PRINT]) for each in of_step), ""))
+        return self._print[1]
+
+    def _put(self, text: str) -> None:
+        how = self._library.transaction.CommitProperties(max_commit_retries=0)
+        self._table.alter.set_table_properties(
+            {self._property: text}, raise_if_not_exists=False, commit_properties=how
+        )
+
+
+class _Feed:
+    """Batches for the library, which asks for them in a thread of its own; keeps what they raise."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._first: pa.RecordBatch | None = None
+        self.error: BaseException | None = None
+
+    def first(self) -> pa.RecordBatch | None:
+        """None: there is none."""
+        self._first = next(self._batches, None)
+        return self._first
+
+    def all(self) -> Iterator[pa.RecordBatch]:
+        """The first one, too."""
+        try:
+            if self._first is not None:
+                yield self._first
+                self._first = None
+            yield from self._batches
+        except BaseException as error:
+            self.error = error
+            raise

@@ -1,0 +1,171 @@
+"""A value of JSON or Avro as one of a type of Arrow: one rule for each type.
+
+Strict on purpose: what would change its meaning on the way is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+ToValue = Callable[[Any], Any]
+"""Of a value that is not null. Raises ValueError: it does not fit; with the reason."""
+
+_BITS: Mapping[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+
+
+def rule_for(kind: pa.DataType) -> ToValue | None:
+    """None: nothing can be written into a column of this type."""
+    if kind in _BITS:
+        bound = 1 << (_BITS[kind] - 1)
+        return lambda value: _integer(value, bound)
+    if pa.types.is_decimal(kind):
+        return lambda value: _decimal(value, kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        has_zone = kind.tz is not None
+        return lambda value: _moment(value, has_zone=has_zone)
+    if pa.types.is_map(kind):
+        return _map_rule(kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list_rule(kind)
+    if pa.types.is_struct(kind):
+        return _struct_rule(kind)
+    return next((rule for is_kind, rule in _RULES if is_kind(kind)), None)
+
+
+def _integer(value: Any, bound: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("it is no whole number")
+    if not -bound <= value < bound:
+        raise ValueError("it is too large for the type")
+    return value
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str) and value in _SPECIAL:
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("it is no number")
+    return float(value)
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("it is no number")
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        raise ValueError("the type has no such number")
+    digits = number.as_tuple()
+    exponent = int(digits.exponent)
+    if exponent < -scale and any(digits.digits[exponent + scale :]):
+        raise ValueError(f"it has more than {scale} digits behind the point")
+    if number and number.adjusted() >= precision - scale:
+        raise ValueError("it has more digits than the type")
+    return number
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("it is neither true nor false")
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("it is not UTF-8") from error
+    if not isinstance(value, str):
+        raise ValueError("it is no text")
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        try:
+            value = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("it is no base64, as JSON has bytes") from error
+    if not isinstance(value, bytes):
+        raise ValueError("it is neither bytes nor base64")
+    return value
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise ValueError("it is no date")
+    return value
+
+
+def _moment(value: Any, *, has_zone: bool) -> dt.datetime:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if not isinstance(value, dt.datetime):
+        raise ValueError("it is no time such as '2026-01-31T12:00:00Z'")
+    if has_zone and value.tzinfo is None:
+        raise ValueError("it has no time zone, which TIMESTAMP needs: make the column a TIMESTAMP_NTZ")
+    if not has_zone and value.tzinfo is not None:
+        raise ValueError("it has a time zone, which TIMESTAMP_NTZ would drop: make the column a TIMESTAMP")
+    return value
+
+
+def _inner(kind: pa.DataType) -> ToValue | None:
+    rule = rule_for(kind)
+    return None if rule is None else lambda value: None if value is None else rule(value)
+
+
+def _list_rule(kind: pa.DataType) -> ToValue | None:
+    one = _inner(kind.value_type)
+
+    def rule(value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise ValueError("it is no list")
+        return [one(each) for each in value]  # type: ignore[misc]
+
+    return None if one is None else rule
+
+
+def _map_rule(kind: pa.DataType) -> ToValue | None:
+    one = _inner(kind.item_type)
+
+    def rule(value: Any) -> list[tuple[str, Any]]:
+        if not isinstance(value, Mapping):
+            raise ValueError("it is no object")
+        return [(_text(name), one(inner)) for name, inner in value.items()]  # type: ignore[misc]
+
+    return None if one is None or kind.key_type != pa.string() else rule
+
+
+def _struct_rule(kind: pa.DataType) -> ToValue | None:
+    rules = {field.name: _inner(field.type) for field in kind}
+
+    def rule(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError("it is no object")
+        extra = value.keys() - rules.keys()
+        if extra:
+            raise ValueError(f"the type has no field {min(extra)!r}")
+        return {name: one(value.get(name)) for name, one in rules.items()}  # type: ignore[misc]
+
+    return None if None in rules.values() else rule
+
+
+_RULES: tuple[tuple[Callable[[pa.DataType], bool], ToValue], ...] = (
+    (pa.types.is_floating, _float),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_string, _text),
+    (pa.types.is_large_string, _text),
+    (pa.types.is_binary, _bytes),
+    (pa.types.is_large_binary, _bytes),
+    (pa.types.is_date32, _date),
+)

@@ -1,0 +1,68 @@
+"""The fields of a record of an output, by the format of its values: for whoever makes rows of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+
+from kcontrol.errors import ConfigurationError
+
+Fields = Mapping[str, Any]
+FieldsOf = Callable[[bytes | None, bytes | None], Fields]
+"""Of key and value. Raises BadRowError."""
+
+MAX_SHOWN = 60
+
+
+class BadRowError(ValueError):
+    """A record is no row of the table; says which column, which value, and why."""
+
+
+def shown(value: Any) -> str:
+    """For a message: not longer than a line."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def fields_of(value_format: str, schema: str = "") -> FieldsOf:
+    """value_format: 'json', 'avro' or 'raw', which has the fields `key` and `value`. schema: of Avro. Numbers of JSON that
+    have a point are Decimal. Raises ConfigurationError: the format is none, or lacks its schema."""
+    if value_format == "raw":
+        return lambda key, value: {"key": key, "value": value}
+    if value_format == "json":
+        return lambda _, value: _from_json(value or b"")
+    if value_format == "avro":
+        if not schema:
+            raise ConfigurationError("values are Avro: give their schema with --schema FILE")
+        try:
+            parsed = fastavro.parse_schema(json.loads(schema))
+        except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+            raise ConfigurationError(f"--schema: not an Avro schema ({error!r})") from error
+        return lambda _, value: _from_avro(value or b"", parsed)
+    raise ConfigurationError(f"value format {value_format!r}: must be json, avro or raw")
+
+
+def _from_json(value: bytes) -> Fields:
+    try:
+        fields = json.loads(value, parse_float=Decimal)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise BadRowError(f"the value {shown(value)} is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise BadRowError(f"the value {shown(value)} is no JSON object, whose fields would be columns")
+    return fields
+
+
+def _from_avro(value: bytes, schema: Any) -> Fields:
+    source = io.BytesIO(value)
+    try:
+        fields = fastavro.schemaless_reader(source, schema, None)
+    except Exception as error:
+        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: {error!r}") from error
+    if source.read(1) or not isinstance(fields, dict):
+        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: bytes are left over")
+    return fields

@@ -1,0 +1,201 @@
+"""Committed steps in a table of Delta Lake and in Parquet files: once, in order, whole; and what can't be done is said in one
+sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from kcontrol.errors import DeliveryHaltedError
+from kcontrol.settings.cluster import ClusterSettings
+from tests.conftest import TopicFactory
+from tests.integration.deliver.lake_lives import LakeLife, live, rows_of, start, steps_of
+from tests.integration.deliver.lives import ended, expected_rows, outputs, until_stopped, wake
+from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+
+STEPS = 6
+EVERY = range(1, STEPS + 1)
+
+
+@pytest.fixture(scope="module")
+def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
+    """A log of STEPS steps, which no test changes. Step 4 has no rows."""
+    maker = StepsMaker(settings, topic_factory)
+    for step in EVERY:
+        maker.step(step, {} if step == 4 else outputs(step))
+    return maker
+
+
+@pytest.fixture(params=["delta", "parquet"])
+def life(log: StepsMaker, tmp_path: Path, request: pytest.FixtureRequest) -> LakeLife:
+    return LakeLife(log.settings, request.param, tmp_path / "rows", until=STEPS)
+
+
+def _rows(*steps: int) -> list[tuple[int, int, int]]:
+    return expected_rows([step for step in steps if step != 4])
+
+
+def _check(life: LakeLife, *steps: int) -> None:
+    assert rows_of(life.kind, life.path) == _rows(*steps)
+    assert steps_of(life.kind, life.path) == list(steps)
+
+
+def test_every_step_is_there_once_with_its_number(life: LakeLife) -> None:
+    progress = live(life)
+    _check(life, *EVERY)
+    assert (progress.facts.steps, progress.facts.rows) == (STEPS, len(_rows(*EVERY)))
+    live(dataclasses.replace(life, ddl=None))
+    _check(life, *EVERY)
+
+
+def test_deliverers_may_die_at_an_arrow(life: LakeLife) -> None:
+    """The others are in test_lake_many_lives.py."""
+    died = start(dataclasses.replace(life, at="made", nth=4))
+    assert ended(died) == -signal.SIGKILL
+    assert rows_of(life.kind, life.path) == _rows(1)
+    live(life)
+    _check(life, *EVERY)
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"], indirect=False)
+def test_a_zombie_adds_nothing_any_more(log: StepsMaker, tmp_path: Path, kind: str) -> None:
+    """It stands still in the midst of a step while another goes on to the end."""
+    life = LakeLife(log.settings, kind, tmp_path / "rows", until=STEPS)
+    zombie = start(dataclasses.replace(life, at="made", nth=4, signal=signal.SIGSTOP))
+    until_stopped(zombie)
+    live(life)
+    _check(life, *EVERY)
+    wake(zombie)
+    assert ended(zombie) == 0
+    _check(life, *EVERY)
+
+
+def test_a_step_with_a_bad_row_is_not_there_at_all(
+    life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    maker = StepsMaker(settings, topic_factory)
+    maker.step(1, outputs(1))
+    maker.step(2, {"delays": {0: [*outputs(2)["delays"][0], b'{"step": 2, "key": "no number"}']}})
+    life = dataclasses.replace(life, settings=maker.settings, until=2)
+    with pytest.raises(
+        DeliveryHaltedError,
+        match=r"step 2, partition 0, offset \d+: column 'key' is int32 and can't hold 'no number': it is no whole number",
+    ):
+        live(life)
+    _check(life, 1)
+    progress = live(dataclasses.replace(life, skips=True))
+    assert (progress.facts.rows, progress.facts.bad_rows) == (6, 1)
+    assert steps_of(life.kind, life.path) == [1, 2]
+
+
+def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    maker = StepsMaker(settings, topic_factory)
+    for step in (1, 2):
+        maker.step(step, outputs(step))
+    life = dataclasses.replace(life, settings=maker.settings, until=2)
+    live(life)
+    maker.reset(3, to_step=1)
+    maker.step(4, outputs(4))
+    life = dataclasses.replace(life, until=4)
+    with pytest.raises(DeliveryHaltedError, match="of which 2 to 2 are void since a reset"):
+        live(life)
+    # As the page says: back to the step that the reset went to, then on.
+    if life.kind == "parquet":
+        (life.path / "kcontrol_step=2" / "_manifest.json").unlink()
+        (life.path / "kcontrol_step=2" / "part-0.parquet").unlink()
+        (life.path / "kcontrol_step=2").rmdir()
+    else:
+        table = DeltaTable(str(life.path))
+        version = next(each["version"] for each in table.history() if each.get("kcontrol.step") == 1)
+        table.restore(version)
+        options = dataclasses.replace(life.options, resync=True, start="2")
+        life = dataclasses.replace(life, adopts=True, options=options)
+    live(life)
+    assert rows_of(life.kind, life.path) == expected_rows([1, 4])
+
+
+def _other_log(life: LakeLife) -> None:
+    if life.kind == "parquet":
+        path = life.path / "_kcontrol" / "delivery.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "log_id": "other"}))
+    else:
+        table = DeltaTable(str(life.path))
+        name = f"kcontrol.{PIPELINE}.delays"
+        kept = json.loads(table.metadata().configuration[name])
+        table.alter.set_table_properties({name: json.dumps({**kept, "log_id": "other"})}, False)
+
+
+def test_another_log_halts(life: LakeLife) -> None:
+    live(dataclasses.replace(life, until=3))
+    _other_log(life)
+    with pytest.raises(DeliveryHaltedError, match="holds step 3 of pipeline 'flights', log other"):
+        live(life)
+    _check(life, 1, 2, 3)
+
+
+def test_a_table_that_goes_back_under_a_delivery_is_a_gap(log: StepsMaker, tmp_path: Path) -> None:
+    life = LakeLife(log.settings, "parquet", tmp_path / "rows", until=STEPS)
+    stopped = start(dataclasses.replace(life, at="committed", nth=5, signal=signal.SIGSTOP))
+    until_stopped(stopped)
+    for step in (4, 5):
+        for each in (life.path / f"kcontrol_step={step}").iterdir():
+            each.unlink()
+        (life.path / f"kcontrol_step={step}").rmdir()
+    wake(stopped)
+    assert ended(stopped) != 0
+    _check(life, 1, 2, 3)
+    live(life)
+    _check(life, *EVERY)
+
+
+def test_other_writers_may_commit_to_the_table_of_delta_lake(log: StepsMaker, tmp_path: Path) -> None:
+    """And a table of one's own may have properties, partitions and rows already."""
+    path = tmp_path / "rows"
+    schema = pa.schema([("step", pa.int64()), ("key", pa.int32()), ("value", pa.int64())])
+    row = pa.table({"step": [0], "key": [0], "value": [0]}, schema=schema)
+    write_deltalake(path, row, partition_by=["key"])
+    life = LakeLife(log.settings, "delta", path, until=3, ddl=None)
+    live(life)
+    write_deltalake(path, row, mode="append")
+    DeltaTable(str(path)).optimize.compact()
+    DeltaTable(str(path)).create_checkpoint()
+    live(dataclasses.replace(life, until=STEPS))
+    table = DeltaTable(str(path)).to_pyarrow_table()
+    assert sorted((each["step"], each["key"], each["value"]) for each in table.to_pylist()) == [
+        *[(0, 0, 0)] * 2,
+        *_rows(*EVERY),
+    ]
+    assert steps_of("delta", path) == list(EVERY)
+
+
+def test_what_is_not_fit_halts_before_anything_is_written(life: LakeLife, tmp_path: Path) -> None:
+    def refused(sentence: str, **changes: object) -> None:
+        with pytest.raises(DeliveryHaltedError, match=sentence):
+            live(dataclasses.replace(life, **changes))  # type: ignore[arg-type]
+
+    refused("give its columns with --create", ddl=None)
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "letter.txt").write_text("dear reader")
+    refused("give another directory", path=taken)
+    refused("Not a directory|not empty", path=taken / "letter.txt")
+    live(dataclasses.replace(life, until=1))
+    refused("has other columns than --create says", ddl=f"{life.ddl}, more STRING")
+    _check(life, 1)
+
+
+def test_all_of_it_again_needs_an_empty_table(life: LakeLife) -> None:
+    live(life)
+    again = dataclasses.replace(life, options=dataclasses.replace(life.options, resync=True))
+    with pytest.raises(DeliveryHaltedError, match="not empty, so nothing begins anew"):
+        live(again)
+    if life.kind == "delta":
+        DeltaTable(str(life.path)).delete()
+        live(again)
+        assert rows_of(life.kind, life.path) == _rows(*EVERY)
