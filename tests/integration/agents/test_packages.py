@@ -20,8 +20,8 @@ from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.package_signatures import signature_record
 from kcontrol.wire.packages import PACKAGE, package_of, records_of
-from tests.support.keys import make_key
 from tests.support.patience import HANG_S
+from tests.support.signing_keys import make_key
 
 CODE = package_of("flights.py", {"flights.py": b"import rules\n", "rules.py": b""})
 OTHER = package_of("flights.py", {"flights.py": b"import other\n"})

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.keys import make_key
 from tests.support.processes import ROOT, KcontrolProcess, objects, run_kcontrol, until
+from tests.support.signing_keys import make_key
 from tests.support.topics import create_topic
 from tests.support.wheels import library
 

@@ -26,7 +26,7 @@ from kcontrol.wire.package_signatures import (
     signature_record,
 )
 from kcontrol.wire.packages import package_of
-from tests.support.keys import make_key
+from tests.support.signing_keys import make_key
 
 CODE = package_of("flights.py", {"flights.py": b"import rules\n", "rules.py": b""})
 OTHER = package_of("flights.py", {"flights.py": b"import os\n"})
