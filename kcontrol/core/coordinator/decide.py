@@ -15,7 +15,6 @@ from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, troubl
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import all_take_steps, count_failure, wake_before_silence
 from kcontrol.core.coordinator.parts.arrivals import Arrivals
-from kcontrol.core.coordinator.parts.balancing import Balancing
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import Failure
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -268,7 +267,7 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.nodes, state.hearing = state.nodes.forgiving({}), state.hearing.without_witnesses()
     state.asked, state.holding, state.stop = state.asked.unread(), state.holding.unread(), NO_STOP
     state.shown, state.step_clock = state.shown.displaced(), state.step_clock.unset()
-    state.balancing = Balancing(still_ms=state.now_ms)
+    state.balancing = state.balancing.anew(state.now_ms)
     turn.go(Cause.ASSIGNED)
 
 

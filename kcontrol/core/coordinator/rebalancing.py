@@ -9,7 +9,6 @@ makes its own void. Another coordinator begins to look anew, so that nothing of 
 from __future__ import annotations
 
 from kcontrol.core.coordinator import changing
-from kcontrol.core.coordinator.parts.balancing import Balancing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
@@ -24,11 +23,11 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
     """With all nodes in place: look at the newest checkpoint, and ask for a change if it is time."""
     state, policy = turn.state, spec.rebalance
     if policy is None or spec.nodes == 1 or not spec.stateful:
-        state.balancing = Balancing(still_ms=state.now_ms)
+        state.balancing = state.balancing.anew(state.now_ms)
         return
     request = changing.pending_change(state)
     if request is not None:
-        state.balancing = state.balancing.begun(state.now_ms).saying(request.why)
+        state.balancing = state.balancing.begun(state.now_ms, request.why)
         return
     saved = _newest(state, spec)
     if saved is None:
@@ -89,7 +88,7 @@ def _ask(turn: Turn, spec: PipelineSpec, policy: RebalanceSpec, weights: list[in
         why=why,
         after="" if asked is None else asked.request_id,
     )
-    state.balancing = balancing.begun(state.now_ms).saying(why)
+    state.balancing = balancing.begun(state.now_ms, why)
     turn.effects.append(Publish((request,)))
 
 

@@ -35,6 +35,7 @@ from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.model import OutputSpec, PipelineSpec
+from kcontrol.requests.resets import ResetFacts, ResetOrder
 from kcontrol.requests.table_questions import TableAnswer, TableColumn, TableQuestion
 from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
@@ -201,6 +202,7 @@ async def _serve(
                 longest_wait_s=WAIT_S,
                 look=look,
                 pushes=PushDesk(pushes),
+                resets=reset,
             ),
             HttpLimits(max_push_bytes=MAX_PUSH_BYTES),
             None,
@@ -219,6 +221,14 @@ async def _serve(
 
     async with server() as api:
         await scenario(api)
+
+
+async def reset(order: ResetOrder) -> ResetFacts:
+    """As a server that is allowed to, whatever it is asked."""
+    void = order.to_step + 1
+    return ResetFacts(
+        order.pipeline, not order.only_plan, order.to_step, void + 1, void, void, {}, order.to_step, 0, ()
+    )
 
 
 async def answer(question: TableQuestion) -> TableAnswer:

@@ -55,6 +55,8 @@ def test_every_request_on_the_page_is_answered(run: Run) -> None:
             *options, address = arguments
             assert address.startswith(ADDRESS), arguments
             method, body, status = request(options)
+            if address.endswith("/reset"):
+                status = 200  # It is made, or looked at, before it is answered.
             headers = {} if body is None else {"Content-Type": "application/json"}
             answer = await api.client.request(
                 method, address.removeprefix(ADDRESS), content=body, headers=headers

@@ -18,9 +18,13 @@ class Balancing:
     text: str = ""
     """For the status."""
 
-    def begun(self, now_ms: int) -> Balancing:
-        """Another coordinator has only now begun to look, or another layout is in force or asked for."""
-        return Balancing(self.judged, 0, now_ms)
+    def anew(self, now_ms: int) -> Balancing:
+        """Nothing was looked at yet under this claim, or with this policy."""
+        return Balancing(still_ms=now_ms)
+
+    def begun(self, now_ms: int, text: str) -> Balancing:
+        """Another layout is in force, or asked for."""
+        return Balancing(self.judged, 0, now_ms, text)
 
     def seen(self, step: int, text: str) -> Balancing:
         """One more checkpoint. text: '': nobody has too much in it."""
