@@ -47,9 +47,9 @@ class RegionEventKind(StrEnum):
     RESET_DONE = "reset_done"
     ROLLED_BACK = "rolled_back"
     """Of one member."""
-    ROLLBACK_ASKED = "rollback_asked"
     ANSWERED = "answered"
     """A request was refused, and nothing else changed."""
+    ROLLBACK_ASKED = "rollback_asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -115,7 +115,7 @@ def live(life: Life) -> Progress:
 
 def start(life: Life) -> BaseProcess:
     """In another process."""
-    process = _context.Process(target=_child, args=(life,))
+    process = _context.Process(target=_child, args=(life, dict(os.environ)))
     process.start()
     return process
 
@@ -139,7 +139,8 @@ def wake(process: BaseProcess) -> None:
     os.kill(process.pid, signal.SIGCONT)
 
 
-def _child(life: Life) -> None:
+def _child(life: Life, environment: Mapping[str, str]) -> None:
+    os.environ.update(environment)  # The fork server's is that of whichever test has started it.
     if life.at:
         _ambush(life)
     live(replace(life, at=""))
