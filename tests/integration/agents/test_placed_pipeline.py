@@ -190,7 +190,7 @@ def test_a_placed_pipeline_goes_on_when_its_host_dies(placed: PlacedPipeline) ->
 @pytest.mark.parametrize("placed", [BOUNDED], indirect=True)
 def test_a_pipeline_whose_input_ends_is_completed_and_not_started_again(placed: PlacedPipeline) -> None:
     def has_ended() -> bool:
-        return not any("node" in one.cmdline() for one in placed.processes("x"))
+        return not any(_is_node(one) for one in placed.processes("x"))
 
     # It is installed where the pipeline is submitted from, and nowhere else.
     here, shelf = placed.folder / "here", placed.folder / "shelf"
