@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import datetime as dt
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -66,3 +69,71 @@ def _from_avro(value: bytes, schema: Any) -> Fields:
     if source.read(1) or not isinstance(fields, dict):
         raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: bytes are left over")
     return fields
+
+
+# --- a field's value as one of a type, strictly: each raises ValueError, with the reason ---------------------
+
+
+def as_integer(value: Any, bound: int) -> int:
+    """From -bound on, and less than bound."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("it is no whole number")
+    if not -bound <= value < bound:
+        raise ValueError("it is too large for the type")
+    return value
+
+
+def as_number(value: Any) -> int | float | Decimal:
+    """Any number that JSON and Avro have."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("it is no number")
+    return value
+
+
+def as_boolean(value: Any) -> bool:
+    """Neither 0 nor 1 is one."""
+    if not isinstance(value, bool):
+        raise ValueError("it is neither true nor false")
+    return value
+
+
+def as_text(value: Any) -> str:
+    """Bytes are read as UTF-8."""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("it is not UTF-8") from error
+    if not isinstance(value, str):
+        raise ValueError("it is no text")
+    return value
+
+
+def as_bytes(value: Any) -> bytes:
+    """Text is read as base64."""
+    if isinstance(value, str):
+        try:
+            value = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("it is no base64, as JSON has bytes") from error
+    if not isinstance(value, bytes):
+        raise ValueError("it is neither bytes nor base64")
+    return value
+
+
+def as_date(value: Any) -> dt.date:
+    """Text is read as ISO 8601."""
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise ValueError("it is no date")
+    return value
+
+
+def as_moment(value: Any) -> dt.datetime:
+    """With a zone or without. Text is read as ISO 8601."""
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if not isinstance(value, dt.datetime):
+        raise ValueError("it is no time such as '2026-01-31T12:00:00Z'")
+    return value

@@ -5,14 +5,14 @@ Strict on purpose: what would change its meaning on the way is refused with the 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import datetime as dt
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from kcontrol.wire.fields import as_boolean, as_bytes, as_date, as_integer, as_moment, as_number, as_text
 
 ToValue = Callable[[Any], Any]
 """Of a value that is not null. Raises ValueError: it does not fit; with the reason."""
@@ -25,7 +25,7 @@ def rule_for(kind: pa.DataType) -> ToValue | None:
     """None: nothing can be written into a column of this type."""
     if kind in _BITS:
         bound = 1 << (_BITS[kind] - 1)
-        return lambda value: _integer(value, bound)
+        return lambda value: as_integer(value, bound)
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
@@ -40,25 +40,14 @@ def rule_for(kind: pa.DataType) -> ToValue | None:
     return next((rule for is_kind, rule in _RULES if is_kind(kind)), None)
 
 
-def _integer(value: Any, bound: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("it is no whole number")
-    if not -bound <= value < bound:
-        raise ValueError("it is too large for the type")
-    return value
-
-
 def _float(value: Any) -> float:
     if isinstance(value, str) and value in _SPECIAL:
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError("it is no number")
-    return float(value)
+    return float(as_number(value))
 
 
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError("it is no number")
+    value = as_number(value)
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
         raise ValueError("the type has no such number")
@@ -71,52 +60,13 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     return number
 
 
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("it is neither true nor false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError("it is not UTF-8") from error
-    if not isinstance(value, str):
-        raise ValueError("it is no text")
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        try:
-            value = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ValueError("it is no base64, as JSON has bytes") from error
-    if not isinstance(value, bytes):
-        raise ValueError("it is neither bytes nor base64")
-    return value
-
-
-def _date(value: Any) -> dt.date:
-    if isinstance(value, str):
-        value = dt.date.fromisoformat(value)
-    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-        raise ValueError("it is no date")
-    return value
-
-
 def _moment(value: Any, *, has_zone: bool) -> dt.datetime:
-    if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value)
-    if not isinstance(value, dt.datetime):
-        raise ValueError("it is no time such as '2026-01-31T12:00:00Z'")
-    if has_zone and value.tzinfo is None:
+    moment = as_moment(value)
+    if has_zone and moment.tzinfo is None:
         raise ValueError("it has no time zone, which TIMESTAMP needs: make the column a TIMESTAMP_NTZ")
-    if not has_zone and value.tzinfo is not None:
+    if not has_zone and moment.tzinfo is not None:
         raise ValueError("it has a time zone, which TIMESTAMP_NTZ would drop: make the column a TIMESTAMP")
-    return value
+    return moment
 
 
 def _inner(kind: pa.DataType) -> ToValue | None:
@@ -141,7 +91,7 @@ def _map_rule(kind: pa.DataType) -> ToValue | None:
     def rule(value: Any) -> list[tuple[str, Any]]:
         if not isinstance(value, Mapping):
             raise ValueError("it is no object")
-        return [(_text(name), one(inner)) for name, inner in value.items()]  # type: ignore[misc]
+        return [(as_text(name), one(inner)) for name, inner in value.items()]  # type: ignore[misc]
 
     return None if one is None or kind.key_type != pa.string() else rule
 
@@ -162,10 +112,10 @@ def _struct_rule(kind: pa.DataType) -> ToValue | None:
 
 _RULES: tuple[tuple[Callable[[pa.DataType], bool], ToValue], ...] = (
     (pa.types.is_floating, _float),
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_string, _text),
-    (pa.types.is_large_string, _text),
-    (pa.types.is_binary, _bytes),
-    (pa.types.is_large_binary, _bytes),
-    (pa.types.is_date32, _date),
+    (pa.types.is_boolean, as_boolean),
+    (pa.types.is_string, as_text),
+    (pa.types.is_large_string, as_text),
+    (pa.types.is_binary, as_bytes),
+    (pa.types.is_large_binary, as_bytes),
+    (pa.types.is_date32, as_date),
 )

@@ -7,7 +7,6 @@ refused with the reason.
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import json
 import math
@@ -16,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from kcontrol.wire.fields import as_boolean, as_bytes, as_date, as_integer, as_moment, as_number, as_text
 
 ToText = Callable[[Any], str]
 """Raises ValueError: the value does not fit; with the reason."""
@@ -60,26 +61,20 @@ def _rule(column: Column) -> ToText:
 
 
 def _integer(value: Any, bound: int) -> str:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("it is no whole number")
-    if not -bound <= value < bound:
-        raise ValueError("it is too large for the type")
-    return str(value)
+    return str(as_integer(value, bound))
 
 
 def _float(value: Any) -> str:
     if isinstance(value, str) and value in _SPECIAL:
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError("it is no number")
+    value = as_number(value)
     return repr(value) if isinstance(value, float) else str(value)
 
 
 def _numeric(value: Any, modifier: int) -> str:
     if isinstance(value, str) and value == "NaN":
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError("it is no number")
+    value = as_number(value)
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if modifier >= 4 and number.is_finite():
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
@@ -98,57 +93,35 @@ def _round(number: Decimal, scale: int) -> Decimal:
 
 
 def _boolean(value: Any) -> str:
-    if not isinstance(value, bool):
-        raise ValueError("it is neither true nor false")
-    return "t" if value else "f"
+    return "t" if as_boolean(value) else "f"
 
 
 def _text(value: Any, longest: int | None = None) -> str:
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError("it is not UTF-8") from error
-    if not isinstance(value, str):
-        raise ValueError("it is no text")
-    if "\0" in value:
+    text = as_text(value)
+    if "\0" in text:
         raise ValueError("it has a character of code 0, which PostgreSQL has not")
-    if longest is not None and len(value) > longest and len(value.rstrip(" ")) > longest:
-        raise ValueError(f"it has {len(value)} characters")
-    return value
+    if longest is not None and len(text) > longest and len(text.rstrip(" ")) > longest:
+        raise ValueError(f"it has {len(text)} characters")
+    return text
 
 
 def _bytes(value: Any) -> str:
-    if isinstance(value, str):
-        try:
-            value = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ValueError("it is no base64, as JSON has bytes") from error
-    if not isinstance(value, bytes):
-        raise ValueError("it is neither bytes nor base64")
-    return f"\\x{value.hex()}"
+    return f"\\x{as_bytes(value).hex()}"
 
 
 def _date(value: Any) -> str:
-    if isinstance(value, str):
-        value = dt.date.fromisoformat(value)
-    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-        raise ValueError("it is no date")
-    return value.isoformat()
+    return as_date(value).isoformat()
 
 
 def _moment(value: Any, *, with_zone: bool) -> str:
-    if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value)
-    if not isinstance(value, dt.datetime):
-        raise ValueError("it is no time such as '2026-01-31T12:00:00Z'")
-    if with_zone and value.tzinfo is None:
+    moment = as_moment(value)
+    if with_zone and moment.tzinfo is None:
         raise ValueError(
             "it has no time zone, which the type needs: make the column a timestamp, or add the zone"
         )
-    if not with_zone and value.tzinfo is not None:
+    if not with_zone and moment.tzinfo is not None:
         raise ValueError("it has a time zone, which the type would drop: make the column a timestamptz")
-    return value.isoformat()
+    return moment.isoformat()
 
 
 def _time(value: Any) -> str:

@@ -5,17 +5,13 @@ Nobody is kept from the delivery: all that makes a step single is the table.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import re
 import signal
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
@@ -24,11 +20,9 @@ from kcontrol.adapters.lake.delta import STEP, DeltaSteps
 from kcontrol.adapters.lake.parquet import STEP_COLUMN, ParquetSteps
 from kcontrol.adapters.lake.rows import BatchMaker, BatchRules
 from kcontrol.adapters.lake.target import LakeTarget, StepTable
-from kcontrol.apps.deliver.delivery import Delivery, DeliveryOptions
-from kcontrol.apps.deliver.log_watch import LogWatch
-from kcontrol.apps.deliver.progress import Progress
+from kcontrol.apps.deliver.delivery import DeliveryOptions
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.deliver.lives import OUTPUT, Until
+from tests.integration.deliver.lives import OUTPUT, ambush
 from tests.integration.kafka.steps_maker import PIPELINE
 
 COLUMNS = "step BIGINT NOT NULL, key INT, value BIGINT"
@@ -39,8 +33,6 @@ POINTS = {
 }
 """The arrows on a step's way into the table. soon: at any moment after its first rows."""
 SOON_S = 0.05
-
-_context = multiprocessing.get_context("forkserver")
 
 
 class EverybodysTurn:
@@ -82,22 +74,25 @@ class LakeLife:
         rules = BatchRules("json", batch_rows=self.batch_rows, skips_bad_rows=self.skips)
         return LakeTarget(table, EverybodysTurn(), PIPELINE, rules)
 
+    def ambush(self) -> None:
+        """See AnyLife."""
+        table = KINDS[self.kind]
+        owner, method = {
+            "opened": (LakeTarget, "open"),
+            "begun": (table, "begin"),
+            "taken": (LakeTarget, "take"),
+            "made": (BatchMaker, "_batch"),
+            "soon": (BatchMaker, "_batch"),
+            "staged": (ParquetSteps, "_stage"),
+            "committed": (table, "add"),
+        }[self.at]
+        ambush(owner, method, self.nth, self._end_soon if self.at == "soon" else self._end)
 
-def live(life: LakeLife) -> Progress:
-    """In this process, until its step or its end."""
-    progress = Until(life.until)
-    watch = LogWatch(life.settings, PIPELINE)
-    delivery = Delivery(life.settings, PIPELINE, OUTPUT, life.target(), life.options, progress, watch)
-    progress.stop = delivery.stop
-    delivery.run()
-    return progress
+    def _end(self) -> None:
+        os.kill(os.getpid(), self.signal)
 
-
-def start(life: LakeLife) -> BaseProcess:
-    """In another process."""
-    process = _context.Process(target=_child, args=(life,))
-    process.start()
-    return process
+    def _end_soon(self) -> None:
+        threading.Timer(random.uniform(0, SOON_S), self._end).start()
 
 
 def rows_of(kind: str, path: Path) -> list[tuple[int, ...]]:
@@ -120,37 +115,3 @@ def steps_of(kind: str, path: Path) -> list[int]:
         return [each[STEP] for each in reversed(DeltaTable(str(path)).history()) if STEP in each]
     found = (re.fullmatch(f"{STEP_COLUMN}=([0-9]+)", each.name) for each in path.iterdir())
     return sorted(int(match[1]) for match in found if match)
-
-
-def _child(life: LakeLife) -> None:
-    if life.at:
-        _ambush(life)
-    live(replace(life, at=""))
-
-
-def _ambush(life: LakeLife) -> None:
-    left = life.nth
-    table = KINDS[life.kind]
-    owner, method = {
-        "opened": (LakeTarget, "open"),
-        "begun": (table, "begin"),
-        "taken": (LakeTarget, "take"),
-        "made": (BatchMaker, "_batch"),
-        "soon": (BatchMaker, "_batch"),
-        "staged": (ParquetSteps, "_stage"),
-        "committed": (table, "add"),
-    }[life.at]
-    real: Callable[..., Any] = getattr(owner, method)
-
-    def ambushed(*arguments: Any) -> Any:
-        nonlocal left
-        answer = real(*arguments)
-        left -= 1
-        if left == 0 and life.at == "soon":
-            delay_s = random.uniform(0, SOON_S)
-            threading.Timer(delay_s, os.kill, (os.getpid(), life.signal)).start()
-        elif left == 0:
-            os.kill(os.getpid(), life.signal)
-        return answer
-
-    setattr(owner, method, ambushed)

@@ -6,9 +6,9 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -20,6 +20,7 @@ from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 from kcontrol.apps.deliver.delivery import Delivery, DeliveryOptions
 from kcontrol.apps.deliver.log_watch import LogWatch
 from kcontrol.apps.deliver.progress import Progress
+from kcontrol.apps.deliver.target import Target
 from kcontrol.core.step.following import Delivered
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.kafka.steps_maker import PIPELINE, Rows
@@ -81,6 +82,18 @@ class Life:
         )
         return PostgresTarget(options, PIPELINE, OUTPUT, f"{self.name}:{os.getpid()}")
 
+    def ambush(self) -> None:
+        """See AnyLife."""
+        owner, method = {
+            "connected": (PostgresTarget, "open"),
+            "taken": (PostgresTarget, "take"),
+            "begun": (Loader, "add"),
+            "merged": (Loader, "finish"),
+            "numbered": (StepRecord, "applied"),
+            "committed": (PostgresTarget, "apply"),
+        }[self.at]
+        ambush(owner, method, self.nth, lambda: os.kill(os.getpid(), self.signal))
+
 
 class Until(Progress):
     """Ends a delivery when a step is there."""
@@ -103,7 +116,29 @@ class Until(Progress):
             self.stop()
 
 
-def live(life: Life) -> Progress:
+class AnyLife(Protocol):
+    """Of a deliverer to whatever target, as `Life` has it."""
+
+    @property
+    def settings(self) -> ClusterSettings: ...
+
+    @property
+    def until(self) -> int: ...
+
+    @property
+    def options(self) -> DeliveryOptions: ...
+
+    @property
+    def at(self) -> str: ...
+
+    def target(self) -> Target: ...
+
+    def ambush(self) -> None:
+        """Have this process end, or be stopped, where `at` says."""
+        ...
+
+
+def live(life: AnyLife) -> Progress:
     """In this process, until its step or its end."""
     progress = Until(life.until)
     watch = LogWatch(life.settings, PIPELINE)
@@ -113,7 +148,7 @@ def live(life: Life) -> Progress:
     return progress
 
 
-def start(life: Life) -> BaseProcess:
+def start(life: AnyLife) -> BaseProcess:
     """In another process."""
     process = _context.Process(target=_child, args=(life, dict(os.environ)))
     process.start()
@@ -139,31 +174,23 @@ def wake(process: BaseProcess) -> None:
     os.kill(process.pid, signal.SIGCONT)
 
 
-def _child(life: Life, environment: Mapping[str, str]) -> None:
+def _child(life: AnyLife, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)  # The fork server's is that of whichever test has started it.
     if life.at:
-        _ambush(life)
-    live(replace(life, at=""))
+        life.ambush()
+    live(life)
 
 
-def _ambush(life: Life) -> None:
-    left = life.nth
-    owner, method = {
-        "connected": (PostgresTarget, "open"),
-        "taken": (PostgresTarget, "take"),
-        "begun": (Loader, "add"),
-        "merged": (Loader, "finish"),
-        "numbered": (StepRecord, "applied"),
-        "committed": (PostgresTarget, "apply"),
-    }[life.at]
-    real = getattr(owner, method)
+def ambush(owner: type, method: str, nth: int, act: Callable[[], object]) -> None:
+    """From now on this is done when a method of a class has answered for the nth time."""
+    left, real = nth, getattr(owner, method)
 
     def ambushed(*arguments: Any) -> Any:
         nonlocal left
         answer = real(*arguments)
         left -= 1
         if left == 0:
-            os.kill(os.getpid(), life.signal)
+            act()
         return answer
 
     setattr(owner, method, ambushed)

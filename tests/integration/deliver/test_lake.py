@@ -15,8 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from kcontrol.errors import DeliveryHaltedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.deliver.lake_lives import LakeLife, live, rows_of, start, steps_of
-from tests.integration.deliver.lives import ended, expected_rows, outputs, until_stopped, wake
+from tests.integration.deliver.lake_lives import LakeLife, rows_of, steps_of
+from tests.integration.deliver.lives import ended, expected_rows, live, outputs, start, until_stopped, wake
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 
 STEPS = 6

@@ -13,8 +13,8 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.deliver.lake_lives import POINTS, LakeLife, live, rows_of, start, steps_of
-from tests.integration.deliver.lives import ended, expected_rows, outputs
+from tests.integration.deliver.lake_lives import POINTS, LakeLife, rows_of, steps_of
+from tests.integration.deliver.lives import ended, expected_rows, live, outputs, start
 from tests.integration.kafka.steps_maker import StepsMaker
 
 KILLS, RACES = 100, 40
