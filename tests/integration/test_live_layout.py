@@ -150,7 +150,7 @@ def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
         stack.enter_context(under_load(pipeline))
         pipeline.until_status(lambda status: status.layout.number, "state is divided anew", PATIENCE_S)
         made = pipeline.steps()[-1]["step"]
-        _until(pipeline, lambda step: step.step > made + 20, "steps go on")
+        _until(pipeline, lambda step: step.step > made + 5, "steps go on")
     with ExitStack() as stack:
         stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "again.log"))
         pipeline.until_done("all is committed", PATIENCE_S)
