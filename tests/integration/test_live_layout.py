@@ -35,13 +35,13 @@ _SHARDS, _HEAVY = 4, (0, 2)
 
 
 @contextmanager
-def under_load(pipeline: Exchanged) -> Iterator[None]:
-    """Records come all the time."""
+def under_load(pipeline: Exchanged, each: int = _EACH) -> Iterator[None]:
+    """Records come all the time, so many at once."""
     over = threading.Event()
 
     def produce() -> None:
         while not over.wait(_EVERY_S):
-            pipeline.produce(_EACH)
+            pipeline.produce(each)
 
     producer = threading.Thread(target=produce, daemon=True)
     producer.start()
@@ -138,7 +138,7 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
 def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
     settings: ClusterSettings, tmp_path: Path
 ) -> None:
-    names = [f"user-{number}-{secrets.token_hex(500)}" for number in range(1_000)]
+    names = [f"user-{number}-{secrets.token_hex(1_000)}" for number in range(300)]
     users = [name for name in names if shard_of_text(name, _SHARDS) in _HEAVY]
     pipeline = Exchanged(settings, ("spent",), 2, shards=_SHARDS, rebalances=True, users=users)
     env = {**pipeline.env, "XDG_DATA_HOME": str(tmp_path / "home")}
@@ -147,7 +147,7 @@ def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
         stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "run.log"))
         pipeline.produce(len(users))
         until_made_by(pipeline, 2)
-        stack.enter_context(under_load(pipeline))
+        stack.enter_context(under_load(pipeline, each=1))
         pipeline.until_status(lambda status: status.layout.number, "state is divided anew", PATIENCE_S)
         made = pipeline.steps()[-1]["step"]
         _until(pipeline, lambda step: step.step > made + 5, "steps go on")
