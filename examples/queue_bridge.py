@@ -2,8 +2,8 @@
 
     python -m examples.queue_bridge queue.db orders end-of-day mq-bridge http://127.0.0.1:8080 BROKERS
 
-The queue is a table in a file, for the example's sake: `INSERT INTO messages (body) VALUES (...)` puts a message in, and one that
-is acknowledged is gone.
+The queue is a table in a file, for the example's sake: `INSERT INTO messages (body) VALUES (...)` puts a message in, and one
+that is acknowledged is gone.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m examples.slot_bridge 'host=... dbname=shop' orders_slot orders end-of-day pg-bridge http://127.0.0.1:8080 BROKERS
 
 A message is a transaction: its changes, in the text of PostgreSQL's `test_decoding`, as a list in JSON; its number is where its
-commit lies in the write-ahead log. The slot is made if it is missing. The server keeps all of its log that the slot may need: so
-watch how far a slot is behind where a region is not drained for long (`max_slot_wal_keep_size`).
+commit lies in the write-ahead log. The slot is made if it is missing. The server keeps all of its log that the slot may need:
+watch how far a slot is behind, where a region is not drained for long (`max_slot_wal_keep_size`).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def send_hints(addresses: Collection[str]) -> None:
             host, port = hint_address(text)
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
-                sender.setblocking(False)  # noqa: FBT003 - the socket's own method
+                sender.setblocking(False)
                 sender.sendto(_CONTENT, (host, port))
         except (OSError, ValueError) as error:
             _log.debug("no hint to %s: %s", text, error)

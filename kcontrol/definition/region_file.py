@@ -33,8 +33,9 @@ class RegionFile(BaseModel):
 
     period: from the end of one drain, or reset, to the beginning of the next. drain_timeout: a drain that takes longer is given
     up. reset_timeout: a reset that takes longer is tried again. max_reset_attempts: in a row, without a completed drain in
-    between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the log. participants: members
-    that are no pipelines, and speak for themselves. participant_lease: one that says nothing for so long is taken for gone.
+    between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the
+    log. participants: members that are no pipelines, and speak for themselves. participant_lease: one that says nothing for
+    so long is taken for gone.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)

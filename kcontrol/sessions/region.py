@@ -68,9 +68,9 @@ class RegionSession:
         members: RegionMembers,
         clock: Clock,
         times: RegionTimes | None = None,
-        hint: Callable[[Collection[str]], None] = lambda addresses: None,
+        hint: Callable[[Collection[str]], None] | None = None,
     ) -> None:
-        """controller: a name that no other session has, in any process. hint: sends a datagram to each address: may be lost."""
+        """controller: a name that no other session has, in any process. hint: sends a datagram to each address."""
         self._region, self._controller = region, controller
         self._log, self._asked, self._members = log, asked, members
         self._clock, self._times, self._hint = clock, times or RegionTimes(), hint
@@ -330,7 +330,8 @@ class RegionSession:
         for led in changes:
             _log.info("region %s: %s", self._region, _told(led))
         said = self._asked.said(self._region)
-        self._hint({said[name].word.hint for name in settings.participants if name in said} - {""})
+        if self._hint is not None:
+            self._hint({said[name].word.hint for name in settings.participants if name in said} - {""})
 
     async def _beat(self, *, ended: bool) -> None:
         at_ms, newest = self._clock.now_ms(), self._view.newest

@@ -2,8 +2,8 @@
 its members.
 
 What a member is told is a level, not a message: whoever polls late, or again, is told what is so. Pipelines are spoken for by
-their region's controller. Participants speak for themselves: they join, and say what they have done, again and again. What they say is in
-Kafka before it is answered, and who is late has made no mistake.
+their region's controller. Participants speak for themselves: they join, and say what they have done, again and again. What
+they say is in Kafka before it is answered, and who is late has made no mistake.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ResetBody(BaseModel):
 
 
 class SaidOf(BaseModel):
-    """process: made up by each process that begins. life: as `join` has told it; -1: it begins. seqId, resetAttempt: as told with
-    what was done. hint: an address that is sent a datagram without content when there is news."""
+    """process: made up by each process that begins. life: as `join` has told it; -1: it begins. seqId, resetAttempt: as told
+    with what was done. hint: an address that is sent a datagram without content when there is news."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -172,7 +172,7 @@ async def reset(plane: ThePlane, found: TheRegion, body: ResetBody) -> RegionAsk
 async def join(
     plane: ThePlane, found: TheRegion, member: Member, body: ProgressBody, response: Response
 ) -> ParticipantAnswer:
-    """A process begins to speak for a participant, or says again that it is there. What those before it say means nothing then."""
+    """A process begins to speak for a participant, or says again that it is there. What those before it say means nothing."""
     return await _say(plane, found, member, SaidKind.JOINED, body.progress, response)
 
 
@@ -211,7 +211,7 @@ async def _say(
             f"region {region!r} has no participant {member!r}: its pipelines are spoken for by its controller"
         )
     known = found.said.get(member)
-    if 0 <= said.life and known is not None and said.life < known.life:
+    if said.life >= 0 and known is not None and said.life < known.life:
         response.status_code = 200
         return ParticipantAnswer(
             region=region, life=said.life, rejected="another process speaks for it since"

@@ -1,7 +1,7 @@
 """RegionMember: what takes part in a region and is no pipeline, such as what feeds a topic from a queue.
 
-It speaks HTTP with any `kcontrol serve`. What it is told is a level: who looks late, or again, is told the same, so a hint, or any
-number of them, may be lost. What it says is in Kafka before it is answered, and is said again until its lease is renewed.
+It speaks HTTP with any `kcontrol serve`. What it is told is a level: who looks late, or again, is told the same, so any number
+of hints may be lost. What it says is in Kafka before it is answered, and is said again until its lease is renewed.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ class RegionMember:
         return bool(ready)
 
     def cut(self, number: int) -> Mapping[tuple[str, int], int]:
-        """By topic and partition, the offset up to which the region's pipelines had read, or written, at a cut: what lies before
-        is in it, for ever. Where several read a topic, the lowest. {}: there is no such cut (any more)."""
+        """By topic and partition, the offset up to which the region's pipelines had read, or written, at a cut: what lies
+        before is in it. Where several read a topic, the lowest. {}: there is no such cut (any more)."""
         try:
             found = self._insist("GET", f"/v1/regions/{self._region}/cuts/{number}", None)
         except NotFoundError:

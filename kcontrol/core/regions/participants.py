@@ -1,7 +1,7 @@
 """Members of a region that are no pipelines: who is there, and what they have said.
 
-A participant speaks for itself, through records that it writes again and again. What counts is its newest life: an older process
-that wakes up says what it likes. Whether one is there is judged by when its words come, by the clock of who reads them.
+A participant speaks for itself, through records that it writes again and again. What counts is its newest life: an older
+process that wakes up says what it likes. Whether one is there is judged by when its words come, by the clock of who reads them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def newest_said(before: Said | None, said: Said) -> Said:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """offset: of the newest word. at_ms: when it was first seen, by the monotonic clock. is_news: it came while somebody listened."""
+    """offset: of the newest word. at_ms: when it was seen, by the monotonic clock. is_news: it came while somebody listened."""
 
     offset: int
     at_ms: int

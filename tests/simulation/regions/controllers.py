@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, RegionState
+from kcontrol.core.regions.model import RegionSettings, RegionState, Word, told
+from kcontrol.core.regions.participants import Said, newest_said
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionChange,
@@ -26,6 +27,8 @@ from kcontrol.core.regions.records import (
     RegionRequest,
     RegionRequestKind,
     RegionRollback,
+    RegionSaid,
+    SaidKind,
 )
 from kcontrol.core.regions.value import event_of, value_of
 from kcontrol.errors import CommitUnknownError, RetriableError
@@ -36,12 +39,13 @@ from tests.simulation.invariants import require
 from tests.simulation.regions.refold import refolded
 from tests.simulation.sessions.loop import Process, SeededLoop
 
-REGION, MEMBERS = "r", ("p", "q")
+REGION, MEMBERS, OUTSIDE = "r", ("p", "q"), "x"
 FOLDS = "each change of a region follows from the one before it"
 ONE_WRITES = "another controller's first record says that it took over, and no older one writes behind it"
 CUTS = "a cut is in the log with the change that completed its drain, and its number is never used again"
 ANSWERED = "a request that counts is answered once faults have ended"
 BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
+AFTER = "a cut counts once every participant has saved its part"
 VOID = "what is void is no cut any more"
 FRESH = "a drain that was asked for is begun after it was asked for"
 QUIET_S, FAULTS_S = 400.0, 120.0
@@ -66,12 +70,60 @@ class Asked:
 
     definitions: dict[str, RegionDefinition]
     wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
+    words: dict[str, Said] = field(default_factory=dict)
 
     def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
         return self.wanted
 
+    def said(self, region: str) -> Mapping[str, Said]:
+        return dict(self.words)
+
     async def look(self) -> None:
         await asyncio.sleep(0)
+
+
+class Participant:
+    """It looks at what is told now and then, or at what was told a while ago, does so, and says it again and again. Every hint is
+    lost. A process that begins has what it has saved, and is a new life."""
+
+    def __init__(self, world: RegionWorld) -> None:
+        self._world, self._offset, self.life = world, 0, -1
+        self.saved: set[int] = set()
+        self.silent_until = 0.0
+
+    async def run(self) -> None:
+        while True:
+            world = self._world
+            await asyncio.sleep(world.random.uniform(0.1, 2.0))
+            if world.loop.time() < self.silent_until:
+                continue
+            if self.life < 0:
+                self._say(SaidKind.JOINED)
+                continue
+            value = world.view(back=world.random.choice((0, 0, 1, 8))).value
+            said = None if value is None else told(value.region, OUTSIDE, self.life)
+            if said is not None and said.word is Word.TRIGGER_DRAIN:
+                blocking = world.random.random() < 0.3 and said.seq_id not in self.saved
+                if not blocking:
+                    self.saved.add(said.seq_id)
+                kind = SaidKind.BLOCKING_CHECKPOINT_DONE if blocking else SaidKind.CHECKPOINT_DONE
+                self._say(kind, said.seq_id)
+            elif said is not None and said.saving:
+                self.saved.add(said.seq_id)
+                self._say(SaidKind.CHECKPOINT_DONE, said.seq_id)
+            elif said is not None and said.word is Word.TRIGGER_RESET:
+                self._say(SaidKind.RESET_DONE, said.seq_id, said.reset_attempt)
+            else:
+                before = world.asked.words[OUTSIDE].word
+                self._say(before.kind, before.seq_id, before.reset_attempt)
+
+    def _say(self, kind: SaidKind, seq_id: int = 0, attempt: int = 0) -> None:
+        self._offset += 1
+        word = RegionSaid(REGION, OUTSIDE, "process", self.life, kind, 0, seq_id, attempt)
+        said = Said(self._offset, word)
+        words = self._world.asked.words
+        words[OUTSIDE] = newest_said(words.get(OUTSIDE), said)
+        self.life = said.life
 
 
 class Members:
@@ -177,8 +229,13 @@ class RegionWorld:
             period_ms=5_000,
             drain_timeout_ms=8_000,
             reset_timeout_ms=8_000,
-            max_reset_attempts=50,
+            max_reset_attempts=1_000,
+            participants=(OUTSIDE,) if random.random() < 0.5 else (),
+            participant_lease_ms=6_000,
         )
+        if settings.participants:
+            settings = replace(settings, members=(*MEMBERS, OUTSIDE))
+        self.outside = Participant(self) if settings.participants else None
         self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.processes: list[Process] = []
@@ -199,6 +256,8 @@ class RegionWorld:
     def _run(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             self._start()
+        if self.outside is not None:
+            self.loop.create_task(self.outside.run())
         moment = 0.0
         while moment < FAULTS_S:
             moment += self.random.expovariate(0.4)
@@ -232,6 +291,12 @@ class RegionWorld:
     def _fault(self) -> None:
         random, pipelines = self.random, self.pipelines
         name = random.choice(MEMBERS)
+        outside = self.outside
+        if outside is not None and random.random() < 0.1:
+            self.counts["participants begun again"] += 1
+            outside.life = -1
+        elif outside is not None and random.random() < 0.1:
+            outside.silent_until = self.loop.time() + random.uniform(0, 20)
         match random.randrange(9):
             case 0:
                 self.counts["killed"] += 1
@@ -257,6 +322,8 @@ class RegionWorld:
 
     def _calm_down(self) -> None:
         self.loss = 0.0
+        if self.outside is not None:
+            self.outside.silent_until = 0.0
         self.pipelines.away.clear()
         for process in self.processes:
             process.paused_until = 0.0
@@ -315,8 +382,9 @@ class RegionWorld:
 
     # --- what has to hold -----------------------------------------------------------------------------------
 
-    def view(self) -> RegionLogView:
-        return read_on(RegionLogView(), self.topic.records)
+    def view(self, back: int = 0) -> RegionLogView:
+        """back: as it was so many records ago."""
+        return read_on(RegionLogView(), self.topic.records[: len(self.topic.records) - back])
 
     def _is_answered(self, request: RegionRequest) -> bool:
         value = self.view().value
@@ -339,6 +407,7 @@ class RegionWorld:
                 before = record
             elif isinstance(record, RegionCut):
                 require(record.number not in cuts, CUTS, record)
+                require(self.outside is None or record.number in self.outside.saved, AFTER, record)
                 require(before is not None and before.last_completed_seq_id == record.number, CUTS, record)
                 cuts.add(record.number)
         if before is not None:
