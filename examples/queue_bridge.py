@@ -1,6 +1,6 @@
 """Feeds a topic from a queue, whose messages are acknowledged once a cut of the region has them.
 
-    python -m examples.queue_bridge queue.db orders end-of-day mq-bridge http://127.0.0.1:8080 BROKERS
+    python -m examples.queue_bridge queue.db orders end-of-day mq-bridge http://127.0.0.1:8480 BROKERS
 
 The queue is a table in a file, for the example's sake: `INSERT INTO messages (body) VALUES (...)` puts a message in, and one
 that is acknowledged is gone.

@@ -1,6 +1,6 @@
 """Feeds a topic with what is committed in PostgreSQL, and holds the replication slot until a cut of the region has it.
 
-    python -m examples.slot_bridge 'host=... dbname=shop' orders_slot orders end-of-day pg-bridge http://127.0.0.1:8080 BROKERS
+    python -m examples.slot_bridge 'host=... dbname=shop' orders_slot orders end-of-day pg-bridge http://127.0.0.1:8480 BROKERS
 
 A message is a transaction: its changes, in the text of PostgreSQL's `test_decoding`, as a list in JSON; its number is where its
 commit lies in the write-ahead log. The slot is made if it is missing. The server keeps all of its log that the slot may need:

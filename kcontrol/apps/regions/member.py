@@ -62,7 +62,7 @@ class RegionOrder:
 class RegionMember:
     """Iterates over what it is told, each time that it is something else.
 
-        with kcontrol.RegionMember("end-of-day", "mq-bridge", "http://127.0.0.1:8080") as member:
+        with kcontrol.RegionMember("end-of-day", "mq-bridge", "http://127.0.0.1:8480") as member:
             for order in member:
                 if order.is_drain:
                     member.checkpoint_done(order)

@@ -83,8 +83,8 @@ class Asked:
 
 
 class Participant:
-    """It looks at what is told now and then, or at what was told a while ago, does so, and says it again and again. Every hint is
-    lost. A process that begins has what it has saved, and is a new life."""
+    """It looks at what is told now and then, or was told a while ago, does so, and says it again and again. Every hint is lost.
+    A process that begins has what it has saved, and is a new life."""
 
     def __init__(self, world: RegionWorld) -> None:
         self._world, self._offset, self.life = world, 0, -1
