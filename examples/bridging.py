@@ -109,7 +109,7 @@ class Bridge:
         try:
             # Hints make it quicker, and nothing else: an empty address, and it only polls.
             hint = os.environ.get("BRIDGE_HINT", "127.0.0.1:0")
-            with kcontrol.RegionMember(region, member, server, hint=hint) as told:
+            with kcontrol.RegionParticipant(region, member, server, hint=hint) as told:
                 for order in told:
                     if order.is_drain:
                         # What was sent is in Kafka: there is nothing else to save.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
     from kcontrol.apps.regions.consumer import RegionConsumer
-    from kcontrol.apps.regions.member import RegionMember
+    from kcontrol.apps.regions.participant import RegionParticipant
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
     from kcontrol.definition.files import FileInput
@@ -57,7 +57,7 @@ __all__ = [
     "Pipeline",
     "Rebalance",
     "RegionConsumer",
-    "RegionMember",
+    "RegionParticipant",
     "StepConsumer",
     "StepPolicy",
     "__version__",
@@ -82,7 +82,7 @@ _MODULES = {
     "Pipeline": "kcontrol.definition.pipeline",
     "Rebalance": "kcontrol.definition.rebalance",
     "RegionConsumer": "kcontrol.apps.regions.consumer",
-    "RegionMember": "kcontrol.apps.regions.member",
+    "RegionParticipant": "kcontrol.apps.regions.participant",
     "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.apps.attach",

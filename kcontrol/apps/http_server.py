@@ -28,6 +28,7 @@ from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
+from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
@@ -46,19 +47,19 @@ async def serve_interface(
     agents: Agents | None = None,
     regions: Regions | None = None,
     resets: Resets = no_resets,
+    rollbacks: Rollbacks = no_rollbacks,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask, resets: whoever answers questions about tables, and resets pipelines. agents, regions: None: there are none.
+    ask, resets, rollbacks: who answers questions about tables, resets pipelines, takes regions back. agents, regions: or None.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
     projections = Projections(source, clock, metrics.on_step)
     metrics.watch(projections)
-    agents = agents or KnownAgents()
+    agents, regions, asked = agents or KnownAgents(), regions or KnownRegions(), KafkaAskedRegions(settings)
     register_cluster(registry, agents.seen)
-    regions, asked = regions or KnownRegions(), KafkaAskedRegions(settings)
     register_regions(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
@@ -79,6 +80,7 @@ async def serve_interface(
         regions=regions.seen,
         ask_region=asked.ask,
         resets=resets,
+        rollbacks=rollbacks,
     )
     serving = listener.serve(make_app(plane, limits, listener.options.token))
     tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]

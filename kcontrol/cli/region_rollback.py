@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import click
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.regions.asking import ask_region, plan_region_rollback, request_of
 from kcontrol.apps.regions.going_back import BackPlan
+from kcontrol.apps.regions.rollbacks import back_facts
 from kcontrol.cli.inputs import asked_by
 from kcontrol.cli.options import (
     cluster_option,
@@ -82,17 +83,7 @@ def _facts(region: str, to_cut: int, plans: Sequence[BackPlan], *, done: bool) -
         "region": region,
         "to_cut": to_cut,
         "rolled_back": done,
-        "pipelines": [
-            {
-                "pipeline": plan.pipeline,
-                "to_step": plan.to_step,
-                "void_to": plan.to_step if plan.reset is None else plan.reset.last.step,
-                "void_records": {} if plan.reset is None else dict(plan.reset.written),
-                "rerun_steps": 0 if plan.reset is None else plan.reset.rerun,
-                "left_behind": [] if plan.reset is None else [one.name for one in plan.reset.readers],
-            }
-            for plan in plans
-        ],
+        "pipelines": [asdict(back_facts(plan)) for plan in plans],
     }
 
 

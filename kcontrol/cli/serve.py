@@ -16,11 +16,13 @@ from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.regions.following import RegionsFollower
+from kcontrol.apps.regions.rollbacks import rollbacks_of
 from kcontrol.apps.reset import resets_of
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options, run_listening
 from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option, nodes_dir
+from kcontrol.requests.region_rollbacks import no_rollbacks
 from kcontrol.requests.resets import no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
@@ -75,8 +77,9 @@ _DEFAULTS = HttpLimits()
 @click.option(
     "--allow-resets",
     is_flag=True,
-    help="Answer POST .../reset, by which a stopped pipeline goes back to one of its steps. Whoever may ask this server can "
-    "then make steps void, and it needs a coordinator's rights in Kafka.",
+    help="Answer POST .../reset, by which a stopped pipeline goes back to one of its steps, and .../rollback, by which "
+    "those of a region go back to a cut. Whoever may ask this server can then make steps void, and it needs a coordinator's "
+    "rights in Kafka.",
 )
 @click.option(
     "--niceness",
@@ -139,6 +142,7 @@ def serve(
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
     text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"
     click.echo(json.dumps(facts) if as_json else text)
+    own = own_checkpoints(nodes_dir(None))
     run_listening(
         listener,
         lambda: serve_interface(
@@ -149,6 +153,7 @@ def serve(
             ask=ask,
             agents=AgentsFollower(cluster),
             regions=RegionsFollower(cluster),
-            resets=resets_of(cluster, own_checkpoints(nodes_dir(None))) if allow_resets else no_resets,
+            resets=resets_of(cluster, own) if allow_resets else no_resets,
+            rollbacks=rollbacks_of(cluster, own) if allow_resets else no_rollbacks,
         ),
     )

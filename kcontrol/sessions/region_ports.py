@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kcontrol.core.regions.log_view import RegionLogged
-from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionCut,
@@ -52,7 +52,7 @@ class AskedRegions(Protocol):
         """The newest of each kind."""
         ...
 
-    def said(self, region: str) -> Mapping[str, Said]:
+    def said(self, region: str) -> Mapping[str, ParticipantSaid]:
         """By participant, the newest word of its newest life."""
         ...
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from kcontrol.core.regions.history import RegionHistory, history_of
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionState, told
-from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import CutOffset, RegionCut, RegionDefinition
 from kcontrol.views.base import Facts
 
@@ -21,7 +21,7 @@ class RegionSight:
 
     definition: RegionDefinition
     view: RegionLogView = field(default_factory=RegionLogView)
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: Mapping[str, ParticipantSaid] = field(default_factory=dict)
 
     @property
     def history(self) -> RegionHistory:

@@ -17,6 +17,7 @@ from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.regions.records import RegionAsked
 from kcontrol.errors import KcontrolError, NotFoundError
+from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
 from kcontrol.sessions.ports import Clock, RecordLook
@@ -51,7 +52,7 @@ class Plane:
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
     outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known.
     regions: the same of regions. ask_region: writes what is asked, or said, down, and tells at which offset. resets: whoever
-    resets pipelines."""
+    resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them."""
 
     settings: ClusterSettings
     projections: Projections
@@ -70,6 +71,7 @@ class Plane:
     regions: Callable[[], RegionsSeen] = dict
     ask_region: Callable[[RegionAsked], Awaitable[int]] = _no_regions
     resets: Resets = no_resets
+    rollbacks: Rollbacks = no_rollbacks
 
 
 class AsOf(BaseModel):

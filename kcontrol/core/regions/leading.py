@@ -26,7 +26,7 @@ from kcontrol.core.regions.events import (
     TookOver,
 )
 from kcontrol.core.regions.model import Region, RegionSettings, RegionState
-from kcontrol.core.regions.participants import Said, said_event
+from kcontrol.core.regions.participants import ParticipantSaid, said_event
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionCut,
@@ -73,7 +73,7 @@ class RegionSeen:
     back: tuple[str, frozenset[str]] = ("", frozenset())
     checked: tuple[str, str] = ("", "")
     led_from: int = 0
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: Mapping[str, ParticipantSaid] = field(default_factory=dict)
     why: str = ""
     """Not healthy: what is wrong."""
 

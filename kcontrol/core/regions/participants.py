@@ -15,7 +15,7 @@ from kcontrol.core.regions.records import RegionSaid, SaidKind
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParticipantSaid:
     """The newest word of a participant, and where it lies. life: of who has said it."""
 
     offset: int
@@ -26,7 +26,7 @@ class Said:
         return self.word.life if self.word.life >= 0 else self.offset
 
 
-def newest_said(before: Said | None, said: Said) -> Said:
+def newest_said(before: ParticipantSaid | None, said: ParticipantSaid) -> ParticipantSaid:
     """Of two words of one participant the one that counts."""
     return said if before is None or said.life >= before.life else before
 
@@ -46,7 +46,7 @@ class ParticipantsHeard:
 
     heard: Mapping[str, _Heard] = field(default_factory=dict)
 
-    def listened(self, said: Mapping[str, Said], now_ms: int) -> ParticipantsHeard:
+    def listened(self, said: Mapping[str, ParticipantSaid], now_ms: int) -> ParticipantsHeard:
         """After what was said was read. A first word may be an old one."""
         heard = dict(self.heard)
         for name, one in said.items():
@@ -65,7 +65,7 @@ class ParticipantsHeard:
         return ("", "") if one.is_news else (f"{name}: it was not heard yet", "")
 
 
-def said_event(region: Region, name: str, said: Said) -> RegionEvent | None:
+def said_event(region: Region, name: str, said: ParticipantSaid) -> RegionEvent | None:
     """What a participant has done that counts now, and was not taken note of yet."""
     word, part = said.word, region.completions.get(name)
     if said.life != region.lives.get(name):

@@ -7,37 +7,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.docs.blocks import blocks_of
 from tests.docs.reading import commands
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
-from tests.support.processes import KcontrolProcess, run_kcontrol, until
+from tests.support.processes import run_kcontrol
+from tests.support.serving import client_of, serving
 
 ROWS = {"delays": {0: [b"one", b"two"]}}
 PAGE = "docs/rest.md"
-
-
-def _serving(directory: Path, *options: str) -> KcontrolProcess:
-    return KcontrolProcess(
-        "serve", "--port", "0", "--json", *options, log=directory / f"serve{len(options)}.log", cwd=directory
-    )
-
-
-def _client(process: KcontrolProcess) -> httpx.Client:
-    process.says('"serve"')
-    client = httpx.Client(base_url=json.loads(process.text().splitlines()[0])["serve"], timeout=60)
-
-    def is_ready() -> bool:
-        try:
-            return client.get("/health/ready").status_code == 200
-        except httpx.ConnectError:
-            return False
-
-    until(is_ready, "the server is ready", 240, process.text)
-    return client
 
 
 def _bodies() -> list[dict[str, Any]]:
@@ -57,10 +36,10 @@ def test_a_stopped_pipeline_goes_back(
     )
     plan, body = _bodies()
     path = f"/v1/pipelines/{PIPELINE}/reset"
-    with _serving(tmp_path) as process, closing(_client(process)) as client:
+    with serving(tmp_path) as process, closing(client_of(process)) as client:
         refused = client.post(path, json={"to_step": 1})
         assert (refused.status_code, "--allow-resets" in refused.text) == (409, True), refused.text
-    with _serving(tmp_path, "--allow-resets") as process, closing(_client(process)) as client:
+    with serving(tmp_path, "--allow-resets") as process, closing(client_of(process)) as client:
         unknown = client.post(path, json={"to_step": 9})
         assert (unknown.status_code, "has no step 9" in unknown.text) == (422, True), unknown.text
         planned = client.post(path, json=plan)

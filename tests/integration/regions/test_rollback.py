@@ -4,10 +4,12 @@ nobody, and nobody of them reads it. The controller that does so is killed at ea
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from tests.integration.regions.chain import PATIENCE_S
 from tests.integration.regions.test_region import Region, has_ended, stopped
 from tests.integration.regions.three import NAMES
 from tests.support.processes import until
+from tests.support.serving import client_of, serving
 
 LONGEST_ROLLBACK = 50
 """Records of a controller from its first to the end of a rollback, before and after each."""
@@ -76,6 +79,22 @@ class Rolled(Region):
             else:
                 return
 
+    def plan_over_rest(self, to_cut: int) -> None:
+        """It says what the command says, and refuses what is asked as of another change, or by nobody's leave."""
+        said = json.loads(self.command("rollback", "all", "--to-cut", str(to_cut), "--plan", "--json"))
+        body = {"to_cut": to_cut, "plan": True}
+        path = "/v1/regions/all/rollback"
+        with serving(self.home) as process, closing(client_of(process)) as client:
+            refused = client.post(path, json=body)
+            assert (refused.status_code, "--allow-resets" in refused.text) == (409, True), refused.text
+        with serving(self.home, "--allow-resets") as process, closing(client_of(process)) as client:
+            told = client.post(path, json=body)
+            assert told.status_code == 202, told.text
+            plan = told.json()
+            assert (plan["pipelines"], plan["request_id"]) == (said["pipelines"], "")
+            late = client.post(path, json={"to_cut": to_cut, "as_of": plan["as_of"] + 1})
+            assert (late.status_code, "plan the rollback anew" in late.text) == (409, True), late.text
+
     def check_back(self, number: int) -> None:
         """All stand at the cut, and none was reset twice for one rollback."""
         view = self.view()
@@ -113,6 +132,7 @@ def test_all_are_taken_back_and_read_nothing_that_is_void(rolled: Rolled) -> Non
             plan = ("rollback", "all", "--to-cut", str(target), "--plan")
             until(lambda: rolled.refused(*plan)[0] == 0, "nobody is at work any more", SILENT_S)
             assert "nothing was reset" in rolled.command(*plan)
+            rolled.plan_over_rest(target)
             assert max(rolled.view().cuts) == newest
             done = rolled.command("rollback", "all", "--to-cut", str(target), "--why", "a wrong rate")
             assert "start the pipelines again" in done

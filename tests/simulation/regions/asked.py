@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import RegionDefinition, RegionRequest, RegionRequestKind
 
 
@@ -16,12 +16,12 @@ class Asked:
 
     definitions: dict[str, RegionDefinition]
     wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
-    words: dict[str, Said] = field(default_factory=dict)
+    words: dict[str, ParticipantSaid] = field(default_factory=dict)
 
     def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
         return self.wanted
 
-    def said(self, region: str) -> Mapping[str, Said]:
+    def said(self, region: str) -> Mapping[str, ParticipantSaid]:
         return dict(self.words)
 
     async def look(self) -> None:

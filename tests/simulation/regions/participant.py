@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import Word, told
-from kcontrol.core.regions.participants import Said, newest_said
+from kcontrol.core.regions.participants import ParticipantSaid, newest_said
 from kcontrol.core.regions.records import RegionSaid, SaidKind
 from kcontrol.core.regions.value import RegionValue
 
@@ -65,7 +65,7 @@ class Participant:
     def _say(self, kind: SaidKind, seq_id: int = 0, attempt: int = 0) -> None:
         self._offset += 1
         word = RegionSaid(self._region, OUTSIDE, "process", self.life, kind, 0, seq_id, attempt)
-        said = Said(self._offset, word)
+        said = ParticipantSaid(self._offset, word)
         words = self._world.asked.words
         words[OUTSIDE] = newest_said(words.get(OUTSIDE), said)
         self.life = said.life

@@ -11,7 +11,7 @@ import pytest
 from kcontrol.core.regions import leading
 from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
 from kcontrol.core.regions.model import Region
-from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.errors import FencedError
 from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
@@ -69,7 +69,7 @@ def _whoever_takes_over_says_nothing() -> AbstractContextManager[object]:
 def _what_is_held_fast_is_saved() -> AbstractContextManager[object]:
     counts = leading.said_event
 
-    def said_event(region: Region, name: str, said: Said) -> RegionEvent | None:
+    def said_event(region: Region, name: str, said: ParticipantSaid) -> RegionEvent | None:
         event = counts(region, name, said)
         if isinstance(event, BlockingCheckpointDone):
             return CheckpointDone(event.member, event.life, event.seq_id)

@@ -17,7 +17,7 @@ from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings
-from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import (
     CutOffset,
     CutPipeline,
@@ -31,6 +31,7 @@ from kcontrol.core.regions.records import (
     SaidKind,
 )
 from kcontrol.core.regions.value import WrittenBy, change_of
+from kcontrol.requests.region_rollbacks import BackFacts, RollbackFacts, RollbackOrder, no_rollbacks
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
@@ -73,6 +74,7 @@ class Server:
             *(nobody, cast(Any, None), SystemClock(), CollectorRegistry()),
             regions=self._regions,
             ask_region=self._ask,
+            rollbacks=self._roll_back,
         )
         self.api = make_api(plane)
 
@@ -85,9 +87,17 @@ class Server:
         self.asked.append(record)
         return OFFSET
 
+    async def _roll_back(self, order: RollbackOrder) -> RollbackFacts:
+        self.asked.append(order)
+        if order.to_cut == NO_CUT:
+            return await no_rollbacks(order)
+        one = BackFacts("a", 41, 44, {"out": 6}, 2, ("other",))
+        return RollbackFacts(order.region, order.to_cut, 7, "" if order.only_plan else "q1", (one,))
+
 
 OFFSET = 20
 """Of what is written down."""
+NO_CUT = 99
 
 
 @lru_cache(maxsize=1)
@@ -166,10 +176,26 @@ def test_members_are_told_what_is_so_and_may_ask() -> None:
     assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
 
 
+def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:
+    path, asked = "/v1/regions/orders/rollback", list[RollbackOrder]()
+    wanted = {"to_cut": 1, "why": "wrong rate", "by": "ana", "leave_behind": ["other"], "as_of": 7}
+    planned = ask("POST", path, seen(), asked, {**wanted, "plan": True})
+    made = ask("POST", path, seen(), asked, wanted)
+    one = {"pipeline": "a", "to_step": 41, "void_to": 44, "void_records": {"out": 6}, "rerun_steps": 2}
+    assert planned["pipelines"] == [{**one, "left_behind": ["other"]}]
+    assert (planned["as_of"], planned["request_id"], made["request_id"]) == (7, "", "q1")
+    order = RollbackOrder("orders", 1, "wrong rate", "ana", ("other",), 7)
+    assert asked == [replace(order, only_plan=True), order]
+    assert ask("POST", path, seen(), [], {"to_cut": NO_CUT}) == 409, "a server that is not allowed to"
+    assert ask("POST", path, seen(), [], {"to_cut": 0}) == 422
+    assert ask("POST", path, seen(), [], {"to_cut": 1, "cut": 2}) == 422
+    assert ask("POST", "/v1/regions/none/rollback", seen(), [], wanted) == 404
+
+
 def test_participants_speak_for_themselves() -> None:
     """What one says is written down as it says it; whoever was replaced is told so, and nothing of it is kept."""
     settings = replace(DEFINED.settings, members=("a", "b", "mq"), participants=("mq",))
-    said = Said(9, RegionSaid("orders", "mq", "p0", 7, SaidKind.JOINED, 1))
+    said = ParticipantSaid(9, RegionSaid("orders", "mq", "p0", 7, SaidKind.JOINED, 1))
     orders = replace(seen()["orders"], definition=replace(DEFINED, settings=settings), said={"mq": said})
     regions = {"orders": orders}
     written: list[RegionSaid] = []

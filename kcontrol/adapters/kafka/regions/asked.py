@@ -10,7 +10,7 @@ from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
-from kcontrol.core.regions.participants import Said, newest_said
+from kcontrol.core.regions.participants import ParticipantSaid, newest_said
 from kcontrol.core.regions.records import (
     RegionAsked,
     RegionDefinition,
@@ -38,13 +38,13 @@ class KafkaAskedRegions:
         self._appender = Appender(settings, topic, 0)
         self.definitions: dict[str, RegionDefinition] = {}
         self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
-        self._said: dict[str, dict[str, Said]] = {}
+        self._said: dict[str, dict[str, ParticipantSaid]] = {}
 
     def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
         return {kind: request for (name, kind), request in self._requests.items() if name == region}
 
-    def said(self, region: str) -> dict[str, Said]:
+    def said(self, region: str) -> dict[str, ParticipantSaid]:
         """By participant, the newest word of its newest life."""
         return dict(self._said.get(region, {}))
 
@@ -70,7 +70,9 @@ class KafkaAskedRegions:
                 self._requests[found.region, found.kind] = found
             elif isinstance(found, RegionSaid):
                 words = self._said.setdefault(found.region, {})
-                words[found.member] = newest_said(words.get(found.member), Said(record.offset, found))
+                words[found.member] = newest_said(
+                    words.get(found.member), ParticipantSaid(record.offset, found)
+                )
 
     def _forget(self, key: str) -> None:
         name = key.partition("/")[0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.model import RegionSettings, RegionState, Word, refused_settings, told
-from kcontrol.core.regions.participants import ParticipantsHeard, Said, newest_said
+from kcontrol.core.regions.participants import ParticipantSaid, ParticipantsHeard, newest_said
 from kcontrol.core.regions.records import (
     RegionDefinition,
     RegionRequest,
@@ -27,8 +27,10 @@ WELL = RegionSeen(
 )
 
 
-def word(kind: SaidKind, seq_id: int = 0, attempt: int = 0, life: int = 7, offset: int = 9) -> Said:
-    return Said(offset, RegionSaid("r", "mq", "p1", life, kind, 1, seq_id, attempt))
+def word(
+    kind: SaidKind, seq_id: int = 0, attempt: int = 0, life: int = 7, offset: int = 9
+) -> ParticipantSaid:
+    return ParticipantSaid(offset, RegionSaid("r", "mq", "p1", life, kind, 1, seq_id, attempt))
 
 
 def led(value: RegionValue, seen: RegionSeen) -> RegionValue:
@@ -37,7 +39,7 @@ def led(value: RegionValue, seen: RegionSeen) -> RegionValue:
     return value
 
 
-def said(one: Said, **seen: object) -> RegionSeen:
+def said(one: ParticipantSaid, **seen: object) -> RegionSeen:
     return replace(WELL, said={"mq": one}, **seen)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""RegionMember: what takes part in a region and is no pipeline, such as what feeds a topic from a queue.
+"""RegionParticipant: what takes part in a region and is no pipeline, such as what feeds a topic from a queue.
 
 It speaks HTTP with any `kcontrol serve`. What it is told is a level: who looks late, or again, is told the same, so any number
 of hints may be lost. What it says is in Kafka before it is answered, and is said again until its lease is renewed.
@@ -59,10 +59,10 @@ class RegionOrder:
         return self.word == "triggerReset"
 
 
-class RegionMember:
+class RegionParticipant:
     """Iterates over what it is told, each time that it is something else.
 
-        with kcontrol.RegionMember("end-of-day", "mq-bridge", "http://127.0.0.1:8480") as member:
+        with kcontrol.RegionParticipant("end-of-day", "mq-bridge", "http://127.0.0.1:8480") as member:
             for order in member:
                 if order.is_drain:
                     member.checkpoint_done(order)
@@ -91,7 +91,9 @@ class RegionMember:
         timeout_s: float = 10.0,
     ) -> None:
         if poll_s <= 0 or lease_s <= 0 or timeout_s <= 0:
-            raise ConfigurationError("RegionMember: poll_s, lease_s and timeout_s must be greater than 0.")
+            raise ConfigurationError(
+                "RegionParticipant: poll_s, lease_s and timeout_s must be greater than 0."
+            )
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=server, headers=headers, timeout=timeout_s)
         self._name = f"member {member!r} of region {region!r}"
@@ -238,7 +240,7 @@ class RegionMember:
         if self._socket is not None:
             self._socket.close()
 
-    def __enter__(self) -> RegionMember:
+    def __enter__(self) -> RegionParticipant:
         return self
 
     def __exit__(
