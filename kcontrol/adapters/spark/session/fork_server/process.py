@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from kcontrol.adapters.spark.session.fork_server.serving import THREADS, differing
@@ -26,8 +27,9 @@ class ServerProcess:
     """One that runs, until `close` or the end of this process. address: of its socket. Raises OSError."""
 
     def __init__(self) -> None:
-        self.address, self._process = _started()
-        self._environment = dict(os.environb)
+        self._fixed = _fixed()
+        self._environment = {**os.environb, **self._fixed}
+        self.address, self._process = _started(self._environment)
 
     @property
     def runs(self) -> bool:
@@ -38,7 +40,7 @@ class ServerProcess:
     def fits(self) -> bool:
         """Whether the environment is still the one in which it has imported, or differs in nothing that an import may have
         looked at."""
-        return not differing(self._environment, os.environb)
+        return not differing(self._environment, {**self._fixed, **os.environb})
 
     def close(self) -> None:
         """End it, and all that it has forked."""
@@ -86,19 +88,21 @@ early = Early()
 """Of this process."""
 
 
-def _started() -> tuple[str, subprocess.Popen[bytes]]:
+def _fixed() -> dict[bytes, bytes]:
+    """As Spark sets them for its workers: what is forked can't have others."""
+    return {
+        b"PYTHONHASHSEED": os.environb.get(b"PYTHONHASHSEED", b"0"),
+        THREADS: os.environb.get(THREADS, b"1"),
+        b"PYTHONUNBUFFERED": b"YES",
+    }
+
+
+def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[bytes]]:
     directory = Path(tempfile.mkdtemp(prefix="kcontrol-fork-"))
     address = str(directory / "socket")
     if len(os.fsencode(address)) > _LONGEST_ADDRESS:
         directory.rmdir()
         raise OSError(f"the path {address} is too long for a socket")
-    # As Spark sets them for its workers: what is forked can't have others.
-    threads = os.fsdecode(THREADS)
-    fixed = {
-        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
-        threads: os.environ.get(threads, "1"),
-        "PYTHONUNBUFFERED": "YES",
-    }
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(address)
         listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
@@ -114,6 +118,6 @@ def _started() -> tuple[str, subprocess.Popen[bytes]]:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=(number,),
-            env={**os.environ, **fixed},
+            env=environment,
         )
     return address, process
