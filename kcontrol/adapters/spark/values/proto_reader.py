@@ -48,6 +48,7 @@ class Left:
     cells: int
 
     def take(self, cells: int) -> None:
+        """Raises BadValueError when there are too many."""
         self.cells -= cells
         if self.cells < 0:
             raise BadValueError("its repeated fields hold more than max_cells allows")
