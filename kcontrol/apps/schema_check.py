@@ -8,10 +8,11 @@ from typing import Any
 
 from fastavro.schema import parse_schema
 
-from kcontrol.adapters.registry.client import AVRO, RegistryClient
+from kcontrol.adapters.registry.client import AVRO, PROTOBUF, RegistryClient
 from kcontrol.apps.schema_book import no_registry
 from kcontrol.definition.parts import KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.protos import proto_schema
 from kcontrol.definition.schemas import of_registry, schema_text
 from kcontrol.errors import ConfigurationError, RegistryAwayError, RegistryError
 from kcontrol.settings.cluster import ClusterSettings
@@ -46,19 +47,27 @@ def check_schemas(settings: ClusterSettings, pipeline: Pipeline) -> None:
 
 def _check_output(client: RegistryClient, pipeline: Pipeline, output: KafkaOutput) -> None:
     where = f"pipeline {pipeline.name!r}, output {output.name!r}"
-    definition: Any = json.loads(schema_text(output.schema))
-    text = json.dumps(definition, separators=(",", ":"))
-    parsed: Any = parse_schema(definition)
-    subject = output.subject_of(parsed["name"])
-    if client.registered(subject, AVRO, text) is not None:
+    kind, text, name = _given_schema(where, output)
+    subject = output.subject_of(name)
+    if client.registered(subject, kind, text) is not None:
         return
     if not output.register_schema:
         raise RegistryError(
             f"{where}: subject {subject!r} does not have its schema, and register_schema is False: register it first, or "
             "leave register_schema out"
         )
-    if why := client.why_incompatible(subject, AVRO, text):
+    if why := client.why_incompatible(subject, kind, text):
         raise RegistryError(
             f"{where}: its schema is not compatible with what subject {subject!r} has: {why}; change the schema, or the "
             "subject's compatibility in the registry"
         )
+
+
+def _given_schema(where: str, output: KafkaOutput) -> tuple[str, str, str]:
+    """(its kind, as the registry takes it, the full name of what it describes)."""
+    if output.value_format == "confluent-protobuf":
+        schema = proto_schema(where, output.schema)
+        return PROTOBUF, schema.text, schema.message
+    definition: Any = json.loads(schema_text(output.schema))
+    parsed: Any = parse_schema(definition)
+    return AVRO, json.dumps(definition, separators=(",", ":")), parsed["name"]

@@ -94,7 +94,10 @@ look_option = click.option(
     help="Offsets that are read to find out whether a record that Kafka has no more was there when its "
     "step read.",
 )
-
+why_option = click.option("--why", default="", help="Why, for whoever reads the log: it is recorded.")
+plan_option = click.option(
+    "--plan", "only_plan", is_flag=True, help="Check everything, show what would be void, and change nothing."
+)
 timeout_option = click.option(
     "--timeout",
     "timeout_s",

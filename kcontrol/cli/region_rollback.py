@@ -21,7 +21,9 @@ from kcontrol.cli.options import (
     debug_option,
     json_option,
     nodes_dir,
+    plan_option,
     timeout_option,
+    why_option,
     work_dir_option,
 )
 from kcontrol.core.regions.records import RegionRequestKind
@@ -33,16 +35,14 @@ from kcontrol.settings.cluster import ClusterSettings
 @click.option(
     "--to-cut", type=click.IntRange(1), required=True, help="The cut after which all steps are to be void."
 )
-@click.option("--why", default="", help="Why, for whoever reads the logs: it is recorded.")
+@why_option
 @click.option(
     "--leave-behind",
     multiple=True,
     metavar="NAME",
     help="A pipeline outside of the region that reads what void steps wrote, or 'deliveries'. Can be given several times.",
 )
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="Check everything, show what would be void, and change nothing."
-)
+@plan_option
 @timeout_option
 @work_dir_option
 @cluster_option

@@ -12,7 +12,15 @@ import click
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.reset import ResetPlan, facts_of, plan_reset, reset_pipeline
 from kcontrol.cli.inputs import asked_by
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
+from kcontrol.cli.options import (
+    cluster_option,
+    debug_option,
+    json_option,
+    nodes_dir,
+    plan_option,
+    why_option,
+    work_dir_option,
+)
 from kcontrol.core.model import StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -25,16 +33,14 @@ from kcontrol.settings.cluster import ClusterSettings
     required=True,
     help="The last step that is to count: all after it are void.",
 )
-@click.option("--why", default="", help="Why, for whoever reads the log: it is recorded.")
+@why_option
 @click.option(
     "--leave-behind",
     multiple=True,
     metavar="NAME",
     help="A pipeline that reads what void steps wrote, or 'deliveries': it is put right otherwise. Can be given several times.",
 )
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="Check everything, show what would be void, and change nothing."
-)
+@plan_option
 @work_dir_option
 @cluster_option
 @json_option

@@ -23,7 +23,7 @@ from kcontrol.wire.names import check_part_name, check_topic_name
 
 _FLOAT_DIGEST = re.compile(r"float:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 
-ValueFormat = Literal["json", "avro", "confluent-avro", "confluent-json"]
+ValueFormat = Literal["json", "avro", "confluent-avro", "confluent-json", "confluent-protobuf"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Offset = Annotated[int, Field(ge=0)]
 
@@ -42,13 +42,14 @@ class KafkaInput:
     starting_offsets: where the first step begins: "earliest", "latest", or {partition: offset} (partitions
         that are not named begin at their earliest offset). Looked at once, when the pipeline is first
         started.
-    value_format: "json", "avro", "confluent-avro" or "confluent-json" to have the value's fields as columns beside
-        Kafka's own; None leaves `value` as it is. "confluent-..." is Avro or JSON behind the id of its schema in a
-        registry, whose settings are in [schema_registry] of kcontrol.toml.
+    value_format: "json", "avro", "confluent-avro", "confluent-json" or "confluent-protobuf" to have the value's fields as
+        columns beside Kafka's own; None leaves `value` as it is. "confluent-..." is Avro, JSON or Protobuf behind the id of
+        its schema in a registry, whose settings are in [schema_registry] of kcontrol.toml.
     schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the
-        schema as a JSON string or a dictionary. With "confluent-avro" values may be written by others: each is read by
-        the schema of its id, and then as this one says.
-    max_cells: an Avro value is bad if its arrays and maps unpack to more values of columns than
+        schema as a JSON string or a dictionary; for Protobuf the text of a .proto file, whose first message it is, or a
+        class that protoc has made, or {"proto": either, "message": NAME}. With "confluent-avro" and "confluent-protobuf"
+        values may be written by others: each is read by the schema of its id, and then as this one says.
+    max_cells: an Avro or Protobuf value is bad if its arrays and maps unpack to more values of columns than
         this and 16 for each of its bytes.
     on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in
     the boundary) or "dead_letter".
@@ -126,10 +127,11 @@ class KafkaOutput:
 
     name: what queries call it. topic: where the records go; it must exist.
     value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted);
-        "json", "avro", "confluent-avro" or "confluent-json" (Avro or JSON behind the id of its schema in a registry) to
-        make the value of all columns, the key's too.
+        "json", "avro", "confluent-avro", "confluent-json" or "confluent-protobuf" (Avro, JSON or Protobuf behind the id of
+        its schema in a registry) to make the value of all columns, the key's too.
     key: the column that becomes the record's key (with a value_format only).
-    schema: the Avro schema of the value; by default it follows from the frame.
+    schema: the Avro schema of the value; by default it follows from the frame. The Protobuf schema, as an input has it:
+        that is needed, for its fields have numbers, which a frame's columns don't.
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
         to that relative tolerance). Shown in every boundary.
     compression: of the record batches.
@@ -164,10 +166,10 @@ class KafkaOutput:
         check_part_name("output", self.name)
         where = f"KafkaOutput {self.name!r}"
         check_topic_name(f"{where}: topic", self.topic)
-        check_schema(where, self.value_format, self.schema, needed=False)
+        check_schema(where, self.value_format, self.schema, needed=self.value_format == "confluent-protobuf")
         if self.value_format in ("json", "confluent-json") and self.schema is not None:
             raise ConfigurationError(
-                f"{where}: schema is for Avro; JSON is made of the frame's columns: leave it out"
+                f"{where}: schema is for Avro and Protobuf; JSON is made of the frame's columns: leave it out"
             )
         if self.key is not None and self.value_format is None:
             raise ConfigurationError(

@@ -1,5 +1,5 @@
-"""Schemas of values as users give them: DDL or a Spark type for JSON, an Avro schema for Avro. Does not
-import Spark."""
+"""Schemas of values as users give them: DDL or a Spark type for JSON, an Avro schema for Avro, a .proto file for Protobuf.
+Does not import Spark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from kcontrol.definition.ddl import unknown_type
+from kcontrol.definition.protos import is_proto_class, proto_schema, proto_text
 from kcontrol.errors import ConfigurationError
 
-_OF_REGISTRY = ("confluent-avro", "confluent-json")
+_OF_REGISTRY = ("confluent-avro", "confluent-json", "confluent-protobuf")
 
 
 def of_registry(value_format: str | None) -> bool:
@@ -36,6 +37,8 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
         return
     if value_format in ("avro", "confluent-avro"):
         _check_avro(where, schema)
+    elif value_format == "confluent-protobuf":
+        proto_schema(where, schema)
     elif not _is_ddl(schema) and not hasattr(schema, "jsonValue"):
         raise ConfigurationError(
             f"{where}: schema = {schema!r}: for JSON it must be a StructType or a DDL string such as "
@@ -50,9 +53,12 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
 
 
 def schema_text(schema: Any) -> str:
-    """A schema as text: the DDL as it was given, a Spark type or Avro schema as JSON; '' for none."""
+    """A schema as text: the DDL or .proto file as it was given, a Spark type, Avro schema or other Protobuf schema as JSON; ''
+    for none."""
     if schema is None:
         return ""
+    if is_proto_class(schema) or (isinstance(schema, Mapping) and "proto" in schema):
+        return proto_text(schema)
     if hasattr(schema, "jsonValue"):
         return json.dumps(schema.jsonValue(), sort_keys=True, separators=(",", ":"))
     return schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))

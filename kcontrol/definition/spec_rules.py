@@ -23,7 +23,7 @@ from kcontrol.wire.files import files_of, is_files
 from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
 
 MAX_NODES = 10_000
-FORMATS = ("raw", "json", "avro", "confluent-avro", "confluent-json")
+FORMATS = ("raw", "json", "avro", "confluent-avro", "confluent-json", "confluent-protobuf")
 LINE_FORMATS = ("csv",)
 """Of inputs of files, beside those."""
 

@@ -16,7 +16,7 @@ class SchemaFacts(Facts):
     id: int = Field(description="Its id in the registry.")
     output: str = Field(description="Whose values are written by it; '' for one that values of inputs name.")
     subject: str = Field(description="Under which the registry has it; '' for one of inputs.")
-    kind: str = Field(description="AVRO or JSON.")
+    kind: str = Field(description="AVRO, JSON or PROTOBUF.")
     known_from: int | None = Field(
         description="The first step in which a node knew it; null for one of outputs."
     )

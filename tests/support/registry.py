@@ -1,7 +1,7 @@
 """A registry of schemas on a real HTTP server: what of Confluent's REST interface its own clients use.
 
 Ids are global and by content; a subject's schemas must be backward compatible: what the new schema reads must have been
-written, or have a default. It answers as Confluent's registry does, error codes included.
+written, or have a default; of Protobuf, a number keeps its type. It answers as Confluent's registry does, error codes included.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+from google.protobuf import descriptor_pb2
 
+from kcontrol.definition.protos import file_of
 from kcontrol.settings.registry import RegistrySettings
+from tests.support.proto_files import serialized
+
+PROTOBUF = "PROTOBUF"
 
 
 @dataclass
@@ -31,6 +36,8 @@ class Registry:
     broken: int = 0
     checks: bool = True
     """Whether a schema must be compatible with the subject's newest."""
+    serializes: bool = True
+    """Whether it knows `format=serialized`."""
     asked: list[str] = field(default_factory=list)
     """`METHOD /path` of every request."""
     _schemas: dict[str, tuple[int, str, list[dict[str, Any]]]] = field(default_factory=dict)
@@ -57,14 +64,16 @@ class Registry:
         return {name: list(ids) for name, ids in self._subjects.items()}
 
     def text(self, schema_id: int) -> Any:
-        return json.loads(self._texts[schema_id])
+        """The schema: of Protobuf its file."""
+        kind = next(kind for found, kind, _ in self._schemas.values() if found == schema_id)
+        return _content(kind, self._texts[schema_id])
 
     def skip_ids(self, count: int) -> None:
         """So that ids of two registries differ."""
         self._next += count
 
     def _add(self, subject: str, text: str, kind: str, references: list[dict[str, Any]]) -> int:
-        whole = json.dumps([json.loads(text), kind, references])
+        whole = repr((_content(kind, text), kind, references))
         if whole not in self._schemas:
             self._schemas[whole] = (self._next, kind, references)
             self._texts[self._next] = text
@@ -79,17 +88,18 @@ class Registry:
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
+        as_file = self.serializes and "format=serialized" in urlsplit(path).query
         match (method, parts):
             case ("GET", ["schemas", "ids", number]):
                 if int(number) not in self._texts:
                     return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
-                return 200, self._shown(int(number))
+                return 200, self._shown(int(number), as_file)
             case ("GET", ["subjects", subject, "versions", version]):
                 ids = self._subjects.get(subject, [])
                 at = len(ids) if version == "latest" else int(version)
                 if not 0 < at <= len(ids):
                     return 404, {"error_code": 40402, "message": f"Version {version} not found."}
-                shown = self._shown(ids[at - 1])
+                shown = self._shown(ids[at - 1], as_file)
                 return 200, {"subject": subject, "version": at, "id": ids[at - 1], **shown}
             case ("POST", ["subjects", subject, "versions"]):
                 return self._register(subject, body)
@@ -102,9 +112,14 @@ class Registry:
                 return 200, {"is_compatible": not why, "messages": why}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _shown(self, number: int) -> dict[str, Any]:
+    def _shown(self, number: int, as_file: bool) -> dict[str, Any]:
         kind, references = next((k, r) for found, k, r in self._schemas.values() if found == number)
         shown: dict[str, Any] = {"schema": self._texts[number]}
+        if as_file and kind == PROTOBUF:
+            file = descriptor_pb2.FileDescriptorProto()
+            file.CopyFrom(self.text(number))
+            file.name = "default"
+            shown["schema"] = base64.b64encode(file.SerializeToString()).decode()
         if kind != "AVRO":
             shown["schemaType"] = kind
         if references:
@@ -129,7 +144,7 @@ class Registry:
     def _look_up(self, subject: str, body: Any) -> tuple[int, Any]:
         if subject not in self._subjects:
             return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
-        wanted = json.loads(body["schema"])
+        wanted = _content(body.get("schemaType", "AVRO"), body["schema"])
         for at, number in enumerate(self._subjects[subject], 1):
             if self.text(number) == wanted:
                 return 200, {
@@ -143,8 +158,11 @@ class Registry:
     def _why_not(self, subject: str, body: Any) -> list[str]:
         """Backward compatibility of records: what the new one reads the newest must have, or there is a default."""
         ids = self._subjects.get(subject)
-        if not self.checks or not ids or body.get("schemaType", "AVRO") != "AVRO":
+        kind = body.get("schemaType", "AVRO")
+        if not self.checks or not ids or kind not in ("AVRO", PROTOBUF):
             return []
+        if kind == PROTOBUF:
+            return _changed_types(self.text(ids[-1]), _content(kind, body["schema"]))
         before, now = self.text(ids[-1]), json.loads(body["schema"])
         written = {each["name"] for each in before.get("fields", ())}
         return [
@@ -152,6 +170,24 @@ class Registry:
             for each in now.get("fields", ())
             if each["name"] not in written and "default" not in each
         ]
+
+
+def _content(kind: str, text: str) -> Any:
+    if kind != PROTOBUF:
+        return json.loads(text)
+    file = descriptor_pb2.FileDescriptorProto.FromString(file_of(text) or base64.b64decode(serialized(text)))
+    file.name = ""
+    return file
+
+
+def _changed_types(before: Any, now: Any) -> list[str]:
+    types = {(m.name, f.number): f.type for m in before.message_type for f in m.field}
+    return [
+        f"FIELD_KIND_CHANGED: {m.name}.{f.name}"
+        for m in now.message_type
+        for f in m.field
+        if types.get((m.name, f.number), f.type) != f.type
+    ]
 
 
 def _invalid(body: Any) -> str:

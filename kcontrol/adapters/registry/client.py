@@ -22,7 +22,9 @@ from kcontrol.core.model import SchemaReference
 from kcontrol.errors import ConfigurationError, RegistryAwayError, RegistryError
 from kcontrol.settings.registry import RegistrySettings
 
-AVRO = "AVRO"
+AVRO, PROTOBUF = "AVRO", "PROTOBUF"
+_SERIALIZED = "format=serialized"
+"""Asks for a schema of Protobuf as a FileDescriptorProto in base64: no compiler is needed then, now or ever after."""
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 _BACKOFF = Backoff(100, 2_000)
 _MAX_SAID_CHARS = 400
@@ -33,7 +35,8 @@ _NOT_THERE = (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND)
 
 @dataclass(frozen=True, slots=True)
 class FoundSchema:
-    """What the registry has under an id. references: each comes after those that it needs itself."""
+    """What the registry has under an id. text: of Protobuf, a FileDescriptorProto in base64, if the registry knows that format.
+    references: each comes after those that it needs itself."""
 
     kind: str
     text: str
@@ -88,8 +91,12 @@ class RegistryClient:
         if answer.code in _NOT_THERE:
             return None
         body = self._body(answer, what)
+        kind, form = str(body.get("schemaType") or AVRO), ""
+        if kind == PROTOBUF:
+            form = f"?{_SERIALIZED}"
+            body = self._body(self._ask("GET", f"/schemas/ids/{schema_id}{form}", what), what)
         references: dict[str, str] = {}
-        self._follow(body, what, references)
+        self._follow(body, what, references, form)
         found = tuple(SchemaReference(name, text) for name, text in references.items())
         text = _text_in(body, what)
         size = len(text.encode()) + sum(len(each.text.encode()) for each in found)
@@ -98,7 +105,7 @@ class RegistryClient:
                 f"{self._where}: {what} has {size:,} bytes, with those that it needs; max_schema_bytes is "
                 f"{self._settings.max_schema_bytes:,}"
             )
-        return FoundSchema(str(body.get("schemaType") or AVRO), text, found)
+        return FoundSchema(kind, text, found)
 
     def register(self, subject: str, kind: str, text: str) -> int:
         """The id of a schema under a subject, which has it then. Raises RegistryError with the registry's words if it
@@ -129,7 +136,9 @@ class RegistryClient:
     def _where(self) -> str:
         return f"schema registry {self._settings.url}"
 
-    def _follow(self, body: Mapping[str, Any], what: str, found: dict[str, str], depth: int = 0) -> None:
+    def _follow(
+        self, body: Mapping[str, Any], what: str, found: dict[str, str], form: str, depth: int = 0
+    ) -> None:
         """Takes in what a schema needs, and before each of them what that needs itself."""
         for needed in body.get("references") or ():
             name, subject, version = needed["name"], needed["subject"], needed["version"]
@@ -140,9 +149,9 @@ class RegistryClient:
                     f"{self._where}: {what} needs more than max_references = {self._settings.max_references} "
                     "others"
                 )
-            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}{form}"
             inner = self._body(self._ask("GET", path, f"{what}, which needs {name!r}"), what)
-            self._follow(inner, what, found, depth + 1)
+            self._follow(inner, what, found, form, depth + 1)
             found[name] = _text_in(inner, what)
 
     def _body(self, answer: _Reply, what: str) -> dict[str, Any]:

@@ -324,7 +324,7 @@ class InputSchema:
     """The first step in which the node knew it. In a step before it the id was unknown, and so it is when that is run
     again."""
     kind: str
-    """'AVRO' or 'JSON', as the registry says."""
+    """'AVRO', 'JSON' or 'PROTOBUF', as the registry says."""
     text: str
     references: tuple[SchemaReference, ...]
     """Of the schemas that it needs: each comes after those that it needs itself."""
@@ -339,7 +339,7 @@ class OutputSchema:
     schema_id: int
     subject: str
     kind: str
-    """'AVRO' or 'JSON'."""
+    """'AVRO', 'JSON' or 'PROTOBUF'."""
     text: str
 
 

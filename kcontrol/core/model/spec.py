@@ -23,7 +23,7 @@ class InputSpec:
     node_of: tuple[int, ...]
     """By partition: the node that reads it."""
     value_format: str
-    """'raw', 'json', 'avro', 'confluent-avro' or 'confluent-json'."""
+    """'raw', 'json', 'avro', 'confluent-avro', 'confluent-json' or 'confluent-protobuf'."""
     on_bad_record: BadRecords
     dead_letter_output: str
     """Name of the output that receives bad records, or ''."""

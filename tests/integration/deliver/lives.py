@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
@@ -23,7 +23,8 @@ from kcontrol.apps.deliver.progress import Progress
 from kcontrol.apps.deliver.target import Target
 from kcontrol.core.step.following import Delivered
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.kafka.steps_maker import PIPELINE, Rows
+from tests.conftest import TopicFactory
+from tests.integration.kafka.steps_maker import PIPELINE, Rows, StepsMaker
 from tests.support.processes import until
 
 POINTS = ("connected", "taken", "begun", "merged", "numbered", "committed")
@@ -48,6 +49,14 @@ def outputs(step: int) -> dict[str, Rows]:
             for partition in (0, 1)
         }
     }
+
+
+def log_of(steps: Iterable[int], settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
+    """A log of these steps, each with its outputs."""
+    maker = StepsMaker(settings, topic_factory)
+    for step in steps:
+        maker.step(step, outputs(step))
+    return maker
 
 
 @dataclass(frozen=True)

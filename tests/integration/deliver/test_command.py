@@ -12,7 +12,7 @@ import pytest
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.deliver.lives import TABLE, expected_rows, outputs
+from tests.integration.deliver.lives import TABLE, expected_rows, log_of, outputs
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.support.postgres import PASSWORD, Database
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
@@ -22,9 +22,7 @@ TABLE_TEXT = f"CREATE TABLE {TABLE} (step bigint, key int, value bigint, loaded_
 
 @pytest.fixture(scope="module")
 def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
-    maker = StepsMaker(settings, topic_factory)
-    maker.step(1, outputs(1))
-    return maker
+    return log_of((1,), settings, topic_factory)
 
 
 def _cluster(log: StepsMaker, directory: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lake_lives import POINTS, LakeLife, rows_of, steps_of
-from tests.integration.deliver.lives import ended, expected_rows, live, outputs, start
+from tests.integration.deliver.lives import ended, expected_rows, live, log_of, start
 from tests.integration.kafka.steps_maker import StepsMaker
 
 KILLS, RACES = 100, 40
@@ -24,10 +24,7 @@ _SEED = secrets.randbits(32)
 
 @pytest.fixture(scope="module")
 def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
-    maker = StepsMaker(settings, topic_factory)
-    for step in range(1, STEPS + 1):
-        maker.step(step, outputs(step))
-    return maker
+    return log_of(range(1, STEPS + 1), settings, topic_factory)
 
 
 def _check(life: LakeLife) -> int:

@@ -20,7 +20,7 @@ from tests.integration.deliver.lives import (
     expected_newest,
     expected_rows,
     live,
-    outputs,
+    log_of,
     start,
 )
 from tests.integration.kafka.steps_maker import StepsMaker
@@ -33,10 +33,7 @@ _SEED = secrets.randbits(32)
 
 @pytest.fixture(scope="module")
 def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
-    maker = StepsMaker(settings, topic_factory)
-    for step in range(1, STEPS + 1):
-        maker.step(step, outputs(step))
-    return maker
+    return log_of(range(1, STEPS + 1), settings, topic_factory)
 
 
 def _make(database: Database, keys: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ from tests.integration.deliver.lives import (
     expected_newest,
     expected_rows,
     live,
-    outputs,
+    log_of,
     start,
     until_stopped,
     wake,
@@ -37,10 +37,7 @@ UPSERT = f"CREATE TABLE {TABLE} (step bigint, key int PRIMARY KEY, value bigint)
 @pytest.fixture(scope="module")
 def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
     """A log of STEPS steps, which no test changes."""
-    maker = StepsMaker(settings, topic_factory)
-    for step in range(1, STEPS + 1):
-        maker.step(step, outputs(step))
-    return maker
+    return log_of(range(1, STEPS + 1), settings, topic_factory)
 
 
 @pytest.fixture
@@ -128,6 +125,17 @@ def test_the_database_may_go_away_and_come_back(
     assert not thread.is_alive()
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
     assert "Steps go on, and the delivery lags" in caplog.text
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_step_has_it_once(life: Life, database: Database) -> None:
+    database.run(APPEND)
+    held = start(dataclasses.replace(life, at="numbered", nth=2, signal=signal.SIGSTOP))
+    until_stopped(held)
+    database.server.stop("immediate")
+    database.server.start()
+    wake(held)
+    assert ended(held) == 0
+    assert _rows(database) == expected_rows(range(1, STEPS + 1))
 
 
 def test_a_database_that_stays_away_is_given_up(life: Life, database: Database) -> None:

@@ -14,7 +14,7 @@ from kcontrol.adapters.webhook.address import signature
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.deliver.lives import outputs
+from tests.integration.deliver.lives import log_of, outputs
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.webhook_receiver import Answer, Receiver, receiver
@@ -24,10 +24,7 @@ HAS_IT = "at_least_once, from step"
 
 @pytest.fixture(scope="module")
 def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
-    maker = StepsMaker(settings, topic_factory)
-    for step in (1, 2, 3):
-        maker.step(step, outputs(step))
-    return maker
+    return log_of((1, 2, 3), settings, topic_factory)
 
 
 @pytest.fixture

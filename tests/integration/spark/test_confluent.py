@@ -19,6 +19,7 @@ from kcontrol.core.model import FailureKind, StepBoundary
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
+from tests.support.proto_files import serialized
 from tests.support.registry import Registry, serving
 
 COUNTRY = {"type": "enum", "name": "Country", "symbols": ["CH", "NL"]}
@@ -227,4 +228,71 @@ def test_a_bad_value_halts_and_says_where_it_is_and_why(
         scenario,
         inputs,
         {"out": (1, {"value_format": "json"}), "derived": (1, {"value_format": "json"})},
+    )
+
+
+ORDER_PROTO = """
+syntax = "proto3";
+package shop;
+message Order {
+  int64 id = 1;
+  string country = 2;
+  optional double amount = 3;
+  repeated Line lines = 4;
+  message Line { string what = 1; }
+}
+"""
+FIRST_PROTO = """
+syntax = "proto3";
+package shop;
+import "shop/line.proto";
+message Refund { int64 id = 1; }
+message Order {
+  int32 number = 1;
+  string land = 2;
+  repeated shop.Line lines = 4;
+  string note = 9;
+}
+"""
+"""What a producer writes: a narrower number, fields of other names and one that nobody reads, the second message of a file that
+needs another."""
+LINE_PROTO = 'syntax = "proto3"; package shop; message Line { string what = 1; }'
+
+
+def test_protobuf_comes_in_by_any_message_of_the_topic_and_goes_out_by_its_own_and_again_without_the_registry(
+    run_scenario: RunScenario, registry: Registry
+) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        registry.add("line", LINE_PROTO, "PROTOBUF")
+        line: dict[str, Any] = {"name": "shop/line.proto", "subject": "line", "version": 1}
+        first = registry.add(
+            "orders-value", serialized(FIRST_PROTO, {line["name"]: LINE_PROTO}), "PROTOBUF", [line]
+        )
+        await with_book(stepper, registry)
+        await stepper.engine.open(0, create=True)
+        (written,) = registry.subjects()["shop.Order"]
+        head, behind_first = b"\x00" + struct.pack(">I", written), b"\x00" + struct.pack(">I", first)
+        values = [
+            behind_first + bytes.fromhex("0202" + "0801" + "12024348" + "22030a0178" + "4a016e"),
+            head + bytes.fromhex("00" + "0802" + "12024e4c" + "19000000000000e03f"),
+        ]
+        refund = behind_first + bytes.fromhex("00" + "0801")
+        stepper.produce("orders", [(None, each) for each in [*values, refund, values[1][:-1]]])
+        boundary = await stepper.step()
+        assert numbers(boundary) == {"skipped orders": 2, "out": 2, "derived": 2}
+        assert [row.value for row in stepper.committed("out")] == [
+            head + bytes.fromhex("00" + "0801" + "12024348" + "22030a0178"),
+            values[1],
+        ]
+        await run_again(stepper, registry, 1)
+
+    def copied_with_lines(orders: Any) -> Any:
+        return {"out": orders.select("id", "country", "amount", "lines"), "derived": orders.select("id")}
+
+    spoken = {"value_format": "confluent-protobuf", "schema": ORDER_PROTO}
+    run_scenario(
+        [copied_with_lines],
+        scenario,
+        {"orders": (1, {**spoken, "on_bad_record": "skip"})},
+        {"out": (1, {**spoken, "subject": "record"}), "derived": (1, {"value_format": "json"})},
     )

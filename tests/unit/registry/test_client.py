@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.registry.client import AVRO, RegistryClient
+from kcontrol.adapters.registry.client import AVRO, PROTOBUF, RegistryClient
 from kcontrol.core.model import SchemaReference
+from kcontrol.definition.protos import file_of, pool_of
 from kcontrol.errors import ConfigurationError, RegistryAwayError, RegistryError
 from kcontrol.settings.registry import RegistrySettings
+from tests.support.proto_files import serialized
 from tests.support.registry import Registry, serving
 
 POINT = {"type": "record", "name": "geo.Point", "fields": [{"name": "x", "type": "int"}]}
@@ -75,6 +77,34 @@ def test_what_is_not_compatible_is_refused_with_the_registrys_words(client: Regi
     with pytest.raises(RegistryError, match=r"not compatible with what the subject has: .* note") as refused:
         client.register("orders-value", AVRO, WIDER)
     assert not isinstance(refused.value, RegistryAwayError)
+
+
+def test_protobuf_comes_as_files_with_those_that_it_needs_and_is_compared_by_numbers(
+    registry: Registry, client: RegistryClient
+) -> None:
+    point = 'syntax = "proto3"; message Point { int32 x = 1; }'
+    line = 'syntax = "proto3"; import "point.proto"; message Line { Point to = 1; }'
+    registry.add("point", point, PROTOBUF)
+    needed = {"name": "point.proto", "subject": "point", "version": 1}
+    found = client.schema(registry.add("line", serialized(line, {"point.proto": point}), PROTOBUF, [needed]))
+    assert found is not None
+    assert found.kind == PROTOBUF
+    _, file = pool_of(
+        file_of(found.text) or b"", [(each.name, file_of(each.text) or b"") for each in found.references]
+    )
+    assert list(file.message_types_by_name) == ["Line"]
+    assert client.register("point", PROTOBUF, point) == 1
+    assert client.registered("point", PROTOBUF, serialized(point)) == 1, "text and file are one schema"
+    assert "FIELD_KIND_CHANGED: Point.x" in client.why_incompatible(
+        "point", PROTOBUF, point.replace("int32", "string")
+    )
+
+
+def test_a_file_that_needs_another_which_is_not_there_is_none() -> None:
+    line = 'syntax = "proto3"; import "point.proto"; message Line { Point to = 1; }'
+    point = 'syntax = "proto3"; message Point { int32 x = 1; }'
+    with pytest.raises(ValueError, match=r"it imports point\.proto, which is not there"):
+        pool_of(file_of(serialized(line, {"point.proto": point})) or b"")
 
 
 def test_what_is_no_schema_is_refused(client: RegistryClient) -> None:

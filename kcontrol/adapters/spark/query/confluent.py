@@ -1,4 +1,5 @@
-"""Values in the wire format of Confluent's serializers: a zero byte, the id of a schema in four bytes, and the datum.
+"""Values in the wire format of Confluent's serializers: a zero byte, the id of a schema in four bytes, and the datum; of
+Protobuf, which message of the schema it is before that.
 
 What an id stands for, a task asks its driver, and a step's attempt at a time: the answer is a matter of record
 (decision 089). Tasks remember schemas, which never change under their ids, and not whether a step knows them.
@@ -17,7 +18,9 @@ from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import AskOutputSchema, AskSchemas
 from kcontrol.adapters.spark.values.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.values.avro_resolution import resolved_reader, same_values, whole_schema
+from kcontrol.adapters.spark.values.proto_reader import indexes_of, message_at, read_by, reader_message
 from kcontrol.core.model import InputSchema, SchemaReference
+from kcontrol.definition.protos import file_of, pool_of
 from kcontrol.errors import ConfigurationError
 
 MAGIC = b"\x00"
@@ -25,9 +28,11 @@ HEADER_BYTES = 5
 _HEADER = struct.Struct(">bI")
 _MAX_HELD = 1_024
 _MAX_REASON_CHARS = 200
-AVRO, JSON = "AVRO", "JSON"
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+_NAMES = {AVRO: "Avro", PROTOBUF: "Protobuf"}
 
-Read = Callable[[bytes, int, int], dict[str, Any]]
+Read = Callable[[bytes, int], dict[str, Any]]
+"""Of (value with its five bytes, cells): its fields. Raises BadValueError."""
 
 
 def id_of(value: bytes) -> int | None:
@@ -75,14 +80,17 @@ def output_id(address: ChannelAddress, output: str, text: str) -> int:
 
 
 class FramedReader:
-    """Reads values of an input whose columns follow from one Avro schema, whatever schemas they were written with.
+    """Reads values of an input whose columns follow from one schema, whatever schemas they were written with.
 
-    max_cells: see `avro_reader.reader_of`.
+    kind: AVRO or PROTOBUF. schema_text: of Avro as JSON, of Protobuf as `ProtoSchema.carried`. max_cells: see
+    `avro_reader.reader_of`.
     """
 
-    def __init__(self, schema_text: str, bad_name: str, max_cells: int, asking: Asking) -> None:
+    def __init__(
+        self, schema_text: str, bad_name: str, max_cells: int, asking: Asking, kind: str = AVRO
+    ) -> None:
         self._text, self._bad_name, self._max_cells = schema_text, bad_name, max_cells
-        self._asking = asking
+        self._asking, self._kind = asking, kind
 
     def read_all(self, values: Sequence[bytes | None]) -> list[dict[str, Any] | None]:
         """Of each value the fields, or only why it has none under `bad_name`; None for none."""
@@ -114,28 +122,68 @@ class FramedReader:
         schema = known[schema_id]
         if schema is None:
             raise BadValueError(f"the schema registry does not know its schema, id {schema_id}")
-        if schema.kind != AVRO:
-            raise BadValueError(f"its schema, id {schema_id}, is {schema.kind} in the registry and not Avro")
-        read, why = _reader(schema.text, schema.references, self._text)
+        name = _NAMES[self._kind]
+        if schema.kind != self._kind:
+            raise BadValueError(
+                f"its schema, id {schema_id}, is {schema.kind} in the registry and not {name}"
+            )
+        read, why = _reader(self._kind, schema.text, schema.references, self._text)
         if read is None:
             raise BadValueError(f"its schema, id {schema_id}, can't be used: {why}")
         try:
-            return read(value, HEADER_BYTES, self._max_cells)
+            return read(value, self._max_cells)
         except BadValueError as error:
-            raise BadValueError(f"not valid Avro for its schema, id {schema_id}: {error}") from None
+            raise BadValueError(f"not valid {name} for its schema, id {schema_id}: {error}") from None
 
 
 @lru_cache(maxsize=256)
-def _reader(text: str, references: tuple[SchemaReference, ...], reader_text: str) -> tuple[Read | None, str]:
+def _reader(
+    kind: str, text: str, references: tuple[SchemaReference, ...], reader_text: str
+) -> tuple[Read | None, str]:
     """How values of a schema become those of the reader's; None and why if they can't."""
-    reader = whole_schema(reader_text)
     try:
-        writer = whole_schema(text, references)
-        if same_values(writer, reader):
-            return reader_of(reader, "input"), ""
-        return resolved_reader(writer, reader, "input"), ""
+        made = _proto_reader if kind == PROTOBUF else _avro_reader
+        return made(text, references, reader_text), ""
     except (ValueError, ConfigurationError) as error:
         return None, str(error)
+
+
+def _avro_reader(text: str, references: tuple[SchemaReference, ...], reader_text: str) -> Read:
+    writer, reader = whole_schema(text, references), whole_schema(reader_text)
+    read = (
+        reader_of(reader, "input")
+        if same_values(writer, reader)
+        else resolved_reader(writer, reader, "input")
+    )
+    return lambda value, cells: read(value, HEADER_BYTES, cells)
+
+
+def _proto_reader(text: str, references: tuple[SchemaReference, ...], reader_text: str) -> Read:
+    """Each message of the schema is read in its own way, which is made when the first of them comes."""
+    _, file = pool_of(_serialized(text), [(each.name, _serialized(each.text)) for each in references])
+    ways: dict[tuple[int, ...], Read | str] = {}
+
+    def read(value: bytes, cells: int) -> dict[str, Any]:
+        indexes, begin = indexes_of(value, HEADER_BYTES)
+        if indexes not in ways:
+            message = message_at(file, indexes)
+            try:
+                ways[indexes] = read_by(message, reader_message(reader_text))
+            except ValueError as error:
+                ways[indexes] = str(error)
+        way = ways[indexes]
+        if isinstance(way, str):
+            raise BadValueError(way)
+        return way(value[begin:], cells)
+
+    return read
+
+
+def _serialized(text: str) -> bytes:
+    file = file_of(text)
+    if file is None:
+        raise ValueError("the registry did not give it in Protobuf's serialized format, as it was asked to")
+    return file
 
 
 def _shown(value: bytes) -> str:

@@ -147,7 +147,7 @@ def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput, address
     if output.value_format == "json":
         return text
     kind = _value_frame(frame, fields).schema
-    if output.value_format == "confluent-avro":
+    if output.value_format in ("confluent-avro", "confluent-protobuf"):
         return confluent_value(whole, kind, output, address)
     if output.value_format == "confluent-json":
         return confluent_json(text, kind, output, address)

@@ -117,7 +117,7 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
     if source.value_format == "avro":
         schema, column = avro_fields(sf.col("value"), source, _BAD)
         return schema, raw.withColumn(_PARSED, column)
-    if source.value_format == "confluent-avro":
+    if source.value_format in ("confluent-avro", "confluent-protobuf"):
         schema, column = confluent_fields(sf.col("value"), source, _BAD, address)
         return schema, raw.withColumn(_PARSED, column)
     schema = struct_of(source.name, source.schema)
