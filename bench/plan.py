@@ -193,6 +193,10 @@ class Soak:
 SOAK = Soak(100_000, 2_000, 20, 100)
 QUICK_SOAK = Soak(1_000, 60, 20, 100)
 
+CLUSTERS = (10, 100, 1_000), 100_000, 6_000
+"""Agents; entries of a log; of those, so many that are applied without what is known from the one before."""
+QUICK_CLUSTERS = (10, 30), 400, 400
+
 
 @dataclass(frozen=True)
 class Changing:
