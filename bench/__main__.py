@@ -159,7 +159,7 @@ def measure(
         return
     if part == "cluster":
         clusters = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
-        findings.cluster = measure_entries(*clusters, console.print)
+        findings.cluster = measure_entries(clusters.agents, clusters.entries, clusters.whole, console.print)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers

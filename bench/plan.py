@@ -193,9 +193,19 @@ class Soak:
 SOAK = Soak(100_000, 2_000, 20, 100)
 QUICK_SOAK = Soak(1_000, 60, 20, 100)
 
-CLUSTERS = (10, 100, 1_000), 100_000, 6_000
-"""Agents; entries of a log; of those, so many that are applied without what is known from the one before."""
-QUICK_CLUSTERS = (10, 30), 400, 400
+
+@dataclass(frozen=True)
+class Clusters:
+    """agents: of one cluster after the other. entries: of the log of each. whole: of those, so many that are applied
+    without what is known from the one before, too."""
+
+    agents: tuple[int, ...]
+    entries: int
+    whole: int
+
+
+CLUSTERS = Clusters((10, 100, 1_000), 100_000, 6_000)
+QUICK_CLUSTERS = Clusters((10, 30), 400, 400)
 
 
 @dataclass(frozen=True)
