@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench import plan, topics
 from bench.checkpoints import measure_checkpoints
+from bench.cluster import measure_entries
 from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
@@ -55,6 +56,7 @@ PARTS = (
     "planning",
     "settings",
     "soak",
+    "cluster",
 )
 PEERS = "peers"
 """The part that needs other programs, so only when it is asked for."""
@@ -154,6 +156,10 @@ def measure(
         return
     if part == "shards":
         findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
+        return
+    if part == "cluster":
+        clusters = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
+        findings.cluster = measure_entries(clusters.agents, clusters.entries, clusters.whole, console.print)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers

@@ -12,6 +12,8 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kcontrol.core.cluster import ring
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
@@ -180,14 +182,44 @@ def entries_of(agents: int, count: int, seed: int = 1) -> list[ClusterEntry]:
     return log
 
 
-def time_entries(agents: int, count: int) -> None:
-    log, value, rejected = entries_of(agents, count), EMPTY, 0
+@dataclass(frozen=True)
+class EntryRate:
+    """Of one size of cluster. per_s: entries in a second of the processor. ratio: of the time of an entry to that in the
+    smallest cluster. whole_per_s: with everything looked at for each entry, of a piece of the same log."""
+
+    agents: int
+    entries: int
+    rejected: int
+    per_s: float
+    whole_per_s: float
+    ratio: float
+
+
+def _applied(log: Sequence[ClusterEntry], whole: bool) -> tuple[float, int]:
+    """Entries a second of the processor, and how many were rejected."""
+    value, rejected = EMPTY, 0
     began = time.process_time()
     for offset, entry in enumerate(log):
-        value, why = apply(value, offset, entry)
+        value, why = apply(value.but(settled=None) if whole else value, offset, entry)
         rejected += bool(why)
-    seconds = time.process_time() - began
-    print(f"{count} entries, {agents} agents: {seconds:.1f} s of the processor, {rejected} rejected")
+    return len(log) / max(1e-9, time.process_time() - began), rejected
+
+
+def measure_entries(
+    sizes: Sequence[int], count: int, whole: int, tell: Callable[[str], None]
+) -> list[EntryRate]:
+    """Of each size of cluster count entries are applied, and the first `whole` of them without what is known from the
+    one before."""
+    found: list[EntryRate] = []
+    for agents in sizes:
+        log = entries_of(agents, count)
+        (per_s, rejected), (whole_per_s, _) = _applied(log, False), _applied(log[:whole], True)
+        smallest = found[0].per_s if found else per_s
+        found.append(EntryRate(agents, count, rejected, per_s, whole_per_s, smallest / per_s))
+        tell(
+            f"{agents} agents: {count:,} entries, {count / per_s:.1f} s of the processor, {rejected} rejected"
+        )
+    return found
 
 
 if __name__ == "__main__":
@@ -197,5 +229,5 @@ if __name__ == "__main__":
     options = parser.parse_args(sys.argv[1:])
     for number in options.agents:
         show(number)
-        if options.entries:
-            time_entries(number, options.entries)
+    if options.entries:
+        measure_entries(options.agents, options.entries, min(4_000, options.entries), print)

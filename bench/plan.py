@@ -195,6 +195,20 @@ QUICK_SOAK = Soak(1_000, 60, 20, 100)
 
 
 @dataclass(frozen=True)
+class Clusters:
+    """agents: of one cluster after the other. entries: of the log of each. whole: of those, so many that are applied
+    without what is known from the one before, too."""
+
+    agents: tuple[int, ...]
+    entries: int
+    whole: int
+
+
+CLUSTERS = Clusters((10, 100, 1_000), 100_000, 6_000)
+QUICK_CLUSTERS = Clusters((10, 30), 400, 400)
+
+
+@dataclass(frozen=True)
 class Changing:
     """A layout that is changed under a steady load, so many times there and back, with so many steps before and after each."""
 

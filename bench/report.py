@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.checkpoints import SavingCost
+from bench.cluster import EntryRate
 from bench.exchange import ExchangeCost
 from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
 from bench.latency import Latency
@@ -56,6 +57,7 @@ class Findings:
     layouts: Sequence[Change] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
+    cluster: Sequence[EntryRate] = ()
     peers: Sequence[PeerFigures] = ()
 
     def of_size(self, large: int) -> list[Comparison]:
@@ -88,6 +90,7 @@ def to_json(findings: Findings, large: int) -> str:
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "exchange": [asdict(each) for each in findings.exchange],
             "shards": [asdict(each) for each in findings.shards],
+            "cluster": [asdict(each) for each in findings.cluster],
             "layouts": [
                 asdict(each) | {"longest_ms": each.longest_ms, "median_ms": each.median_ms}
                 for each in findings.layouts
@@ -136,7 +139,20 @@ def show(console: Console, findings: Findings, large: int) -> None:
     show_layouts(console, findings.layouts)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
+    _show_cluster(console, findings.cluster)
     show_peers(console, findings.peers)
+
+
+def _show_cluster(console: Console, rates: Sequence[EntryRate]) -> None:
+    if not rates:
+        return
+    columns = ("agents", "entries/s", "time of an entry, to the fewest agents", "entries/s, all looked at")
+    table = Table(*columns, title="entries of a cluster's log applied, in a second of one processor")
+    for each in rates:
+        table.add_row(
+            f"{each.agents:,}", f"{each.per_s:,.0f}", f"{each.ratio:.2f}", f"{each.whole_per_s:,.0f}"
+        )
+    console.print(table)
 
 
 def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:

@@ -158,11 +158,12 @@ class AgentMachine:
         if not self._knows_level():
             self._end_of_level()
             return
-        was = self.me.is_known_by(self.replica)
+        was, agents = self.me.is_known_by(self.replica), self.replica.agents
         self._apply(offset, entry)
         if offset % self.replica.policy.digest_every == 0:
             self._mark()
-        self._look_for_oneself(was)
+        if self.replica.agents is not agents:
+            self._look_for_oneself(was)
 
     def _knows_level(self) -> bool:
         return self.replica.level <= self.me.levels[1]

@@ -16,7 +16,10 @@ def canonical(value: object) -> object:
     Raises TypeError for what has no place in a replica: a float, a set, anything that can be changed.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__name__, *(canonical(getattr(value, one.name)) for one in fields(value))]
+        return [
+            type(value).__name__,
+            *(canonical(getattr(value, one.name)) for one in fields(value) if one.compare),
+        ]
     if isinstance(value, Mapping):
         return [[canonical(key), canonical(value[key])] for key in sorted(value)]
     if isinstance(value, tuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from kcontrol.core.cluster.model import Agent, ClusterJob, Replica
@@ -16,25 +15,41 @@ class EntryRejectedError(Exception):
 
 
 class Change:
-    """A replica while an entry is applied to it. reschedule: members, slots or jobs have changed."""
+    """A replica while an entry is applied to it. reschedule: members, slots or jobs have changed. agents, jobs: names of
+    those that were touched."""
 
     def __init__(self, replica: Replica, offset: int, level: int) -> None:
         self.replica = replica
         self.offset = offset
         self.level = level
         self.reschedule = False
+        self.agents: set[str] = set()
+        self.jobs: set[str] = set()
 
     def set(self, **parts: Any) -> None:
-        self.replica = replace(self.replica, **parts)
+        self.replica = self.replica.but(**parts)
 
     def put_agent(self, agent: Agent) -> None:
+        self.agents.add(agent.name)
         self.set(agents={**self.replica.agents, agent.name: agent})
 
     def drop_agent(self, name: str) -> None:
+        self.agents.add(name)
         self.set(agents=without(self.replica.agents, name))
 
     def put_job(self, job: ClusterJob) -> None:
+        self.jobs.add(job.name)
         self.set(jobs={**self.replica.jobs, job.name: job})
+
+    def drop_job(self, name: str) -> None:
+        self.jobs.add(name)
+        self.set(jobs=without(self.replica.jobs, name))
+
+    def put_member(self, name: str, pairs: Mapping[str, str]) -> None:
+        """The newest, in a ring with all others."""
+        self.agents.add(name)
+        self.set(members=(*self.replica.members, name), pairs=pairs)
+        self.reschedule = True
 
     def author(self, name: str, incarnation: str) -> Agent:
         """Who speaks. Raises EntryRejectedError if the replica knows another incarnation by that name, or
@@ -46,4 +61,6 @@ class Change:
 
 
 def without(mapping: Mapping[str, T], key: str) -> dict[str, T]:
-    return {one: value for one, value in mapping.items() if one != key}
+    kept = dict(mapping)
+    kept.pop(key, None)
+    return kept

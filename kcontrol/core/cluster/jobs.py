@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.cluster.change import Change, EntryRejectedError, without
+from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import CompleteTask, KillJob, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import ClusterJob, JobState, Place, TaskSpec, bad_key
 
@@ -89,9 +89,8 @@ def _finish(change: Change, job: ClusterJob) -> None:
         (one for one in change.replica.jobs.values() if not one.active), key=lambda one: one.touched
     )
     for old in finished[: max(0, len(finished) - change.replica.policy.finished_jobs)]:
-        change.set(
-            jobs=without(change.replica.jobs, old.name), forgotten=max(change.replica.forgotten, old.touched)
-        )
+        change.drop_job(old.name)
+        change.set(forgotten=max(change.replica.forgotten, old.touched))
     change.reschedule = True
 
 

@@ -61,7 +61,7 @@ def _renew(change: Change, known: Agent, agent: Agent) -> None:
 
 
 def _give_up(change: Change, name: str) -> None:
-    if name in change.replica.members:
+    if change.replica.is_member(name):
         remove_member(change, name)
     else:
         _forget_joiner(change, name)
@@ -82,7 +82,7 @@ def match_waiting(change: Change) -> None:
     if change.replica.waiting and not change.replica.members:
         first, *rest = change.replica.waiting
         change.set(waiting=tuple(rest))
-        _become_member(change, first, {})
+        change.put_member(first, {})
     while change.replica.waiting and (free := ring.candidates(change.replica)):
         first, *rest = change.replica.waiting
         target = free[_chosen(change) % len(free)]
@@ -94,11 +94,6 @@ def _chosen(change: Change) -> int:
     spreads joins that come together; and two levels show that agents of different versions never apply one
     entry differently."""
     return change.offset if change.level < 2 else change.offset // 3
-
-
-def _become_member(change: Change, name: str, pairs: dict[str, str]) -> None:
-    change.set(members=(*change.replica.members, name), pairs=pairs)
-    change.reschedule = True
 
 
 def on_notify(change: Change, entry: Notify) -> None:
@@ -118,16 +113,16 @@ def on_accept(change: Change, entry: Accept) -> None:
     joiner, target = replica.agents.get(entry.agent), replica.accepted.get(entry.agent)
     if joiner is None or joiner.incarnation != entry.incarnation or target is None:
         raise EntryRejectedError("the joiner has not notified")
-    if ring.watchers(replica)[target] != entry.by:
+    if ring.watcher(replica, target) != entry.by:
         raise EntryRejectedError("somebody else watches whom the joiner will watch")
     change.set(accepted=without(replica.accepted, entry.agent))
-    _become_member(change, entry.agent, ring.insert(replica.pairs, entry.agent, target, entry.by))
+    change.put_member(entry.agent, ring.insert(replica.pairs, entry.agent, target, entry.by))
 
 
 def on_abort(change: Change, entry: Abort) -> None:
     replica = change.replica
     joiner = replica.agents.get(entry.agent)
-    if joiner is None or joiner.incarnation != entry.incarnation or entry.agent in replica.members:
+    if joiner is None or joiner.incarnation != entry.incarnation or replica.is_member(entry.agent):
         raise EntryRejectedError("it is not joining")
     change.author(entry.by, entry.by_incarnation)
     if entry.by != entry.agent and entry.by not in beside(replica, entry.agent):
@@ -138,7 +133,7 @@ def on_abort(change: Change, entry: Abort) -> None:
 def beside(replica: Replica, joiner: str) -> tuple[str, ...]:
     """The two members between which a joiner is to come; none if it has not been given anybody."""
     target = replica.joining(joiner)
-    return () if target is None else (target, ring.watchers(replica)[target])
+    return () if target is None else (target, ring.watcher(replica, target))
 
 
 def _forget_joiner(change: Change, name: str) -> None:
@@ -165,7 +160,7 @@ def may_report(replica: Replica, by: str, gone: str) -> bool:
 
 def on_leave(change: Change, entry: Leave) -> None:
     gone = change.replica.agents.get(entry.agent)
-    if gone is None or gone.incarnation != entry.incarnation or entry.agent not in change.replica.members:
+    if gone is None or gone.incarnation != entry.incarnation or not change.replica.is_member(entry.agent):
         raise EntryRejectedError("it is not a member, or a new incarnation is")
     change.author(entry.by, entry.by_incarnation)
     if not may_report(change.replica, entry.by, entry.agent):
@@ -177,8 +172,9 @@ def remove_member(change: Change, gone: str) -> None:
     """Close the ring. Joins that it took part in wait again, in front of all others, the oldest first."""
     replica = change.replica
     dropped = [joiner for joiner in ring.joins(replica) if gone in beside(replica, joiner)]
+    at = replica.members.index(gone)
     change.set(
-        members=tuple(one for one in replica.members if one != gone), pairs=ring.close(replica.pairs, gone)
+        members=replica.members[:at] + replica.members[at + 1 :], pairs=ring.close(replica.pairs, gone)
     )
     change.drop_agent(gone)
     for joiner in sorted(dropped, key=lambda name: -replica.agents[name].since):

@@ -10,8 +10,10 @@ a *unit* one of them. A *place* says which agent runs a unit, and by which entry
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
+from typing import Any
 
 FIRST_LEVEL = 1
 LATEST_LEVEL = 2
@@ -197,7 +199,8 @@ class Replica:
     needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
     members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
     the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. base:
-    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log.
+    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log. settled: what
+    was looked up in it already (`schedule.board`); it follows from all else, and says nothing of the value.
     """
 
     level: int = FIRST_LEVEL
@@ -218,9 +221,17 @@ class Replica:
     coordinators: tuple[Place, ...] = ()
     proposed: Proposed | None = None
     base: Mark = NO_MARK
+    settled: object = field(default=None, compare=False, repr=False)
+
+    def but(self, **parts: Any) -> Replica:
+        """With other parts, as `dataclasses.replace`, in a third of the time."""
+        values = list(_values(self))
+        for name, value in parts.items():
+            values[_AT[name]] = value
+        return Replica(*values)
 
     def stage(self, name: str) -> AgentStage:
-        if name in self.members:
+        if self.is_member(name):
             return AgentStage.MEMBER
         if name in self.prepared:
             return AgentStage.PREPARED
@@ -229,6 +240,10 @@ class Replica:
         if name in self.waiting:
             return AgentStage.WAITING
         return AgentStage.COLLECTING if name in self.collectors else AgentStage.UNKNOWN
+
+    def is_member(self, name: str) -> bool:
+        """By the ring, which all members are in, if there are two."""
+        return name in self.pairs if len(self.members) > 1 else name in self.members
 
     def joining(self, name: str) -> str | None:
         """Whom a joiner will watch, if it has been given somebody."""
@@ -256,6 +271,10 @@ class Replica:
             if place is not None
         }
 
+
+_NAMES = [one.name for one in fields(Replica)]
+_AT = {name: at for at, name in enumerate(_NAMES)}
+_values = attrgetter(*_NAMES)
 
 EMPTY = Replica()
 

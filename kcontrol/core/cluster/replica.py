@@ -8,7 +8,6 @@ slots or jobs have changed. So nobody volunteers for anything: all agents comput
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kcontrol.core.cluster import jobs, joining, upkeep
@@ -32,7 +31,9 @@ from kcontrol.core.cluster.entries import (
     TaskFailed,
 )
 from kcontrol.core.cluster.model import LATEST_LEVEL, Replica
+from kcontrol.core.cluster.schedule.board import Board, known_board, remembered
 from kcontrol.core.cluster.schedule.schedule import schedule
+from kcontrol.core.cluster.schedule.settle import settle
 
 HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     Prepare: joining.on_prepare,
@@ -62,13 +63,23 @@ def apply(
     agent ends instead.
     """
     change = Change(replica, offset, min(replica.level, code_level))
+    board = known_board(replica)
     try:
         HANDLERS[type(entry)](change, entry)
         joining.match_waiting(change)
         if change.reschedule:
-            allocations, coordinators = schedule(change.replica, offset)
-            change.set(allocations=allocations, coordinators=coordinators)
+            board = _reschedule(change, board)
     except EntryRejectedError as why:
-        return replace(replica, offset=offset), str(why)
-    change.set(offset=offset)
-    return change.replica, ""
+        return replica.but(offset=offset), str(why)
+    return change.replica.but(offset=offset, settled=remembered(board, change.replica)), ""
+
+
+def _reschedule(change: Change, board: Board | None) -> Board | None:
+    """By what has changed if that can be, or whole. The board of what is placed now."""
+    found = None
+    if board is not None:
+        found = settle(board, change.replica, change.offset, change.agents, change.jobs)
+    if found is None:
+        found = schedule(change.replica, change.offset)
+    change.set(allocations=found.allocations, coordinators=found.coordinators)
+    return found.board

@@ -17,6 +17,17 @@ def watchers(replica: Replica) -> dict[str, str]:
     return {watched: watcher for watcher, watched in replica.pairs.items()}
 
 
+def watcher(replica: Replica, watched: str) -> str:
+    """Who watches one member: as `watchers`, for one alone."""
+    if len(replica.members) == 1:
+        return replica.members[0]
+    return _watcher(replica.pairs, watched)
+
+
+def _watcher(pairs: Pairs, watched: str) -> str:
+    return list(pairs)[list(pairs.values()).index(watched)]
+
+
 def joins(replica: Replica) -> dict[str, str]:
     """Joiner -> whom it will watch, of all joins under way."""
     return {**replica.prepared, **replica.accepted}
@@ -40,10 +51,11 @@ def insert(pairs: Pairs, joiner: str, target: str, watcher: str) -> dict[str, st
 
 def close(pairs: Pairs, gone: str) -> dict[str, str]:
     """Without a member: its watcher watches whom it watched. Who is left alone watches nobody."""
-    after = {watcher: watched for watcher, watched in pairs.items() if watcher != gone}
-    if len(after) <= 1:
+    if len(pairs) <= 2:
         return {}
-    return {watcher: pairs[gone] if watched == gone else watched for watcher, watched in after.items()}
+    after = dict(pairs)
+    after[_watcher(pairs, gone)] = after.pop(gone)
+    return after
 
 
 def is_ring(pairs: Pairs, members: Sequence[str]) -> bool:

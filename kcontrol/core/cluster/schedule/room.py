@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from kcontrol.core.cluster.model import Agent
+from kcontrol.core.cluster.model import Agent, TaskSpec
 
 Tags = frozenset[str]
+NO_TAGS: Tags = frozenset()
+
+
+def tags_of(one: Agent | TaskSpec) -> Tags:
+    return frozenset(one.tags) if one.tags else NO_TAGS
+
+
+def supply_of(agents: Iterable[Agent]) -> Counter[Tags]:
+    """Slots, by the tags that their agents have."""
+    supply: Counter[Tags] = Counter()
+    for agent in agents:
+        supply[tags_of(agent)] += agent.slots
+    return supply
 
 
 class Room:
-    """Slots, by the tags that their agents have."""
+    """supply: slots, by the tags that their agents have."""
 
-    def __init__(self, agents: Mapping[str, Agent]) -> None:
-        self.total = sum(agent.slots for agent in agents.values())
-        supply: Counter[Tags] = Counter()
-        for agent in agents.values():
-            supply[frozenset(agent.tags)] += agent.slots
+    def __init__(self, supply: Mapping[Tags, int]) -> None:
+        self.total = sum(supply.values())
         self._supply = sorted(supply.items(), key=lambda item: sorted(item[0]))
 
     def eligible(self, tags: Tags) -> int:

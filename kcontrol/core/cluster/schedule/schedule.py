@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kcontrol.core.cluster.model import Allocations, Place, Replica
+from kcontrol.core.cluster.model import Place, Replica
+from kcontrol.core.cluster.schedule.board import Scheduled, board_of
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.schedule.sizes import Sizes
 
 
-def schedule(replica: Replica, offset: int) -> tuple[Allocations, tuple[Place, ...]]:
+def schedule(replica: Replica, offset: int) -> Scheduled:
     """After an entry at `offset` has changed members, slots or jobs."""
     passed_over: frozenset[str] = frozenset()
     while True:
@@ -16,10 +17,13 @@ def schedule(replica: Replica, offset: int) -> tuple[Allocations, tuple[Place, .
         if stuck is None:
             break
         passed_over |= {stuck}
-    for job in replica.active():
+    jobs = replica.active()
+    for job in jobs:
         if job.name not in sizes.counts and job.name not in sizes.beyond:
             placing.linger(job)
-    return placing.allocations(), _coordinators(replica, placing, offset)
+    allocations = placing.allocations()
+    board = None if passed_over else board_of(replica, jobs, allocations)
+    return Scheduled(allocations, _coordinators(replica, placing, offset), board)
 
 
 def _place(sizes: Sizes, placing: Placing) -> str | None:

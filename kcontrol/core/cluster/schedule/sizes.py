@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kcontrol.core.cluster.model import ClusterJob, Replica, Scheduler
-from kcontrol.core.cluster.schedule.room import Room, Tags
+from kcontrol.core.cluster.schedule.room import Room, Tags, supply_of
 from kcontrol.core.cluster.schedule.shares import Counts, least, level, shared_out
 
 
@@ -23,7 +23,7 @@ class Sizes:
         self.counts: dict[str, Counts] = {}
         self.beyond: set[str] = set()
         self._scheduler = replica.policy.scheduler
-        self._room = Room(replica.usable())
+        self._room = Room(supply_of(replica.usable().values()))
         self._caps: dict[str, Counts] = {}
         self._demand: Counter[Tags] = Counter()
         self._admit_all([job for job in replica.active() if job.name not in passed_over and job.open_tasks])
