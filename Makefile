@@ -35,7 +35,7 @@ $(VENV)/.warm: $(VENV)/.installed
 # Three runs side by side, of about the same length, each with brokers of its own: what computes, then brings brokers and processes
 # along and kills them; what shares one Spark, then what is killed between two messages; and all else, which is shown as it goes. The
 # others are shown when they are over.
-PYTEST := $(PY) -m pytest -m "not heavy and not docker"
+PYTEST := $(PY) -m pytest -m "not heavy and not docker and not kubernetes"
 INTEGRATION := tests/integration
 COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos) \
 	$(addprefix $(INTEGRATION)/,security test_recovery_kills.py test_recovery_wiped.py)
