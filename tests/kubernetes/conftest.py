@@ -16,10 +16,10 @@ DOCKER = Path(__file__).parents[2] / "docker" / "kubernetes"
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
     """As a new user would set it up: `kubectl apply` of the manifests."""
-    lost = missing("kube-apiserver")
+    lost = missing("kube-apiserver", "kube-controller-manager")
     if lost:
         pytest.skip(f"{lost} is missing: make kubernetes-test builds what can be built")
-    with KubernetesServer(tmp_path_factory.mktemp("kubernetes"), controls=False) as server:
+    with KubernetesServer(tmp_path_factory.mktemp("kubernetes")) as server:
         server.kubectl("apply", "-f", str(DOCKER / "namespace.yaml"))
         server.kubectl("apply", "-f", str(DOCKER / "secrets.example.yaml"))
         for name in ("pipelines", "consistentregions", "consistentregionoperators"):

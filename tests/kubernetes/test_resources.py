@@ -47,7 +47,7 @@ REFUSED = {
         "maxConsecutiveResetAttempts",
     ),
     "period 0": (bare(REGION, "r", pipelines=["a"], period=0), "spec.period"),
-    "another job's name": (bare(REGION_OPERATOR, "x", jobName="y"), "the name of its job"),
+    "another job's name": (bare(REGION_OPERATOR, "one", jobName="another"), "the name of its job"),
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from kcontrol.adapters.kubernetes.library import load_kopf
 from kcontrol.core.kubernetes.resources import APP_LABELS, GROUP, VERSION
 
-_WATCH_S = 60.0
-"""So long at most a watch says nothing: one whose connection hangs is made anew."""
+_WATCH_S = 60
+"""So long at most a watch lasts: one whose connection hangs is made anew. The API server takes whole seconds only."""
 _OWN = ("pipelines", "consistentregions", "consistentregionoperators")
 
 

@@ -89,8 +89,10 @@ class KubernetesOperator:
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             if watches.done():
-                watches.result()
-                raise RetriableError("the watches of Kubernetes have ended: start the operator again")
+                failure = watches.exception()
+                raise RetriableError(
+                    f"the watches of Kubernetes have ended ({failure or 'without a reason'}): start the operator again"
+                )
             is_old = self._is_old or loop.time() - read_s >= self._times.resync_s
             if scene is None or is_old or self._news.is_set():
                 self._news.clear()

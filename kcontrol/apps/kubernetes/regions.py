@@ -23,7 +23,7 @@ from kcontrol.core.kubernetes.resources import FINALIZER, Manifest, meta_of
 from kcontrol.core.kubernetes.shared import region_controllers
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import refused_settings
-from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError
+from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError, TopicError
 
 _log = logging.getLogger("kcontrol.kubernetes")
 
@@ -106,8 +106,8 @@ class RegionsPass:
             if refused:
                 raise ConfigurationError(refused)
             view = await self._kafka.define(settings, defined_by(region))
-        except (ConfigurationError, NotFoundError) as error:
-            reason = "WaitsForPipelines" if isinstance(error, NotFoundError) else "Refused"
+        except (ConfigurationError, NotFoundError, TopicError) as error:
+            reason = "Refused" if isinstance(error, ConfigurationError) else "WaitsForPipelines"
             await self._say(region, {}, Condition("Defined", False, reason, str(error)))
             return
         asked = {}
