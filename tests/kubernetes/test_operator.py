@@ -37,7 +37,7 @@ def operator(
         env={"KUBECONFIG": str(kubernetes.kubeconfig)},
     )
     with process:
-        process.says("the operator is ready")
+        process.says("the operator is ready", 180)
         yield process
 
 

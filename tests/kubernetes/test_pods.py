@@ -145,7 +145,7 @@ def cluster(
 ) -> Iterator[Cluster]:
     made = Cluster(kubernetes, settings, topic_factory, tmp_path)
     with made.operator:
-        made.operator.says("the operator is ready")
+        made.operator.says("the operator is ready", 180)
         made.kubelet.start()
         try:
             yield made
