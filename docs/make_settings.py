@@ -123,7 +123,7 @@ SPARK = """## Spark
 What a session must have: `kcontrol.session` sets it, `kcontrol conf` prints it, `kcontrol.attach` checks it. Without those for
 correctness or the clock a session is refused; the others cost time only.
 
-The driver's JVM, if kcontrol starts it, runs with `-XX:+UseParallelGC`, unless a collector is named in the session's settings,
+The driver's JVM, if kcontrol starts it, runs with `-XX:+UseParallelGC -XX:MetaspaceSize=128m`, unless a collector is named in the session's settings,
 in `spark-defaults.conf` or in a variable that Java reads; for `spark-submit` give it with `--driver-java-options`.
 
 Once an application is attached, its JVM writes no `.crc` files beside files on the local disk, whoever writes them: each of

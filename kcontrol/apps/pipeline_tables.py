@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.internals import USED_OF_STATEMENTS, check
 from kcontrol.adapters.spark.session.build import session
-from kcontrol.adapters.spark.session.fork_server.starting import SWITCH
+from kcontrol.adapters.spark.session.fork_server.process import SWITCH
 from kcontrol.adapters.spark.tables.answers import MAX_RESULT, columns_of, rows_of
 from kcontrol.adapters.spark.tables.guard import Statement, checked, first_line
 from kcontrol.adapters.spark.tables.outputs import LATEST, read_latest, read_output

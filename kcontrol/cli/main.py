@@ -140,6 +140,12 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `kcontrol` command; always ends the process."""
     hand_over_soon()
+    asked = sys.argv[1:] if arguments is None else arguments
+    if asked[:1] == ["node"] and not {"-h", "--help"} & {*asked}:
+        # It imports beside this process, which takes as long to come to where it needs it.
+        from kcontrol.adapters.spark.session.fork_server.process import early
+
+        early.begin()
     sys.exit(run_command(arguments))
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ from kcontrol.adapters.spark.session.compilers import (
     NICENESS_SETTING,
     compiler_niceness,
     compilers_option,
+    giving_way_from_the_start,
     let_compilers_give_way,
 )
 from kcontrol.errors import SparkSettingError
@@ -43,3 +48,33 @@ def test_a_jvm_that_somebody_else_has_started_or_that_is_gone_is_left_alone() ->
     assert let_compilers_give_way(None, 19) == 0
     assert let_compilers_give_way(object(), 19) == 0
     assert let_compilers_give_way(Gateway(), 19) == 0
+
+
+COMPILES = """
+import pathlib, sys, threading
+there = threading.Event()
+def compiles():
+    pathlib.Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("C2 CompilerThread0")
+    print(threading.get_native_id(), flush=True)
+    there.wait()
+threading.Thread(target=compiles, daemon=True).start()
+sys.stdin.read()
+"""
+PATIENCE_S = 30.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives threads a weight of their own")
+def test_the_compilers_of_a_jvm_that_starts_give_way_before_it_has_started() -> None:
+    with (
+        giving_way_from_the_start(7),
+        subprocess.Popen([sys.executable, "-c", COMPILES], stdin=-1, stdout=-1, text=True) as jvm,
+    ):
+        assert jvm.stdout is not None
+        thread = int(jvm.stdout.readline())
+        until = time.monotonic() + PATIENCE_S
+        while os.getpriority(os.PRIO_PROCESS, thread) != 7:
+            assert time.monotonic() < until, "nobody has looked at it"
+            time.sleep(0.01)
+        assert os.getpriority(os.PRIO_PROCESS, jvm.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+        assert jvm.stdin is not None
+        jvm.stdin.close()

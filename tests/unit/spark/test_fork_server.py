@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE
-from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, SWITCH, Forks
+from kcontrol.adapters.spark.session.fork_server.process import SWITCH, ServerProcess, early
+from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
@@ -189,3 +190,46 @@ def test_a_python_that_the_user_has_chosen_is_used(
     before = dict(os.environ)
     with Forks().forking("local[2]"):
         assert dict(os.environ) == before
+
+
+@pytest.fixture
+def begun_early(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
+    """A server that was begun before anybody knew of a session."""
+    for name in (PYTHON, SWITCH, "PYTEST_CURRENT_TEST"):
+        monkeypatch.delenv(name, raising=False)
+    early.begin()
+    server = early.server
+    assert server is not None
+    yield server
+    early.close()
+    server.close()
+
+
+def test_a_server_that_was_begun_early_is_the_one_that_is_used(
+    begun_early: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # Pytest has set it anew since.
+    forks = Forks()
+    with forks.forking("local[2]"):
+        assert os.environ[ADDRESS] == begun_early.address
+    forks.close()
+    assert not begun_early.runs
+
+
+def test_a_server_that_imported_in_another_environment_is_not_used(
+    begun_early: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    forks = Forks()
+    with forks.forking("local[2]"):
+        assert os.environ[ADDRESS] != begun_early.address
+    assert not begun_early.runs
+    forks.close()
+
+
+def test_a_server_that_nobody_can_use_ends(begun_early: ServerProcess) -> None:
+    forks = Forks()
+    with forks.forking("spark://elsewhere:7077"):
+        assert ADDRESS not in os.environ
+    assert not begun_early.runs

@@ -17,11 +17,14 @@ from kcontrol.adapters.spark.session.collector import collector_option, spark_de
 from kcontrol.adapters.spark.session.compilers import (
     compiler_niceness,
     compilers_option,
+    giving_way_from_the_start,
     let_compilers_give_way,
 )
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.session.fork_server.process import TIMEZONE
 from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
+from kcontrol.adapters.spark.session.native_library import native_library_kept_apart
 from kcontrol.errors import SparkSettingError
 
 LOCAL = "local[*]"
@@ -76,7 +79,11 @@ def session(
     }
     for name, value in values.items():
         builder = builder.config(name, value)
-    with forks.forking(values.get("spark.master", master)):
+    with (
+        forks.forking(values.get("spark.master", master)),
+        giving_way_from_the_start(niceness),
+        native_library_kept_apart(),
+    ):
         if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
             launch_hushed(
                 {"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values}
@@ -99,7 +106,7 @@ def begin_forking(master: str | None) -> None:
 
 def _set_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    os.environ.setdefault(TIMEZONE, "1")
 
 
 def which_master(master: str | None) -> str | None:

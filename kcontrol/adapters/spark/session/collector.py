@@ -15,7 +15,9 @@ from pathlib import Path
 
 from kcontrol.adapters.spark.internals import spark_home
 
-PARALLEL = "-XX:+UseParallelGC"
+PARALLEL = "-XX:+UseParallelGC -XX:MetaspaceSize=128m"
+"""With room for Spark's classes, for which the whole heap is collected else: as soon as 20 MB of them are there, and
+again until they fit."""
 _COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC\b")
 VARIABLES = (
     "JDK_JAVA_OPTIONS",
@@ -29,7 +31,7 @@ VARIABLES = (
 
 
 def collector_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
-    """The option for the JVM that is about to start; '' when its user has chosen a collector.
+    """The options for the JVM that is about to start; '' when its user has chosen a collector.
 
     settings: of Spark, by name. environment: of this process, unless given;
     spark-defaults.conf is found by it as Spark does.

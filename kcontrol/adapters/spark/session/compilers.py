@@ -12,8 +12,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread, get_native_id
 from typing import Any
 
 from kcontrol.adapters.spark.session.collector import spark_defaults
@@ -24,6 +26,8 @@ NICENESS_SETTING = "spark.kcontrol.compilerNiceness"
 NICENESS = 10
 """A tenth of what an ordinary thread weighs: enough for a program that computes all the time to be compiled within seconds."""
 _MOST = 19
+LOOK_EVERY_S = 0.02
+"""For the threads of a JVM that starts, which takes a second or more."""
 OPTION = "-XX:-UseDynamicNumberOfCompilerThreads"
 """All compiling threads are there once the JVM has started, so that all are found."""
 _OPTIMISING = "C2 CompilerThre"
@@ -53,15 +57,42 @@ def let_compilers_give_way(gateway: Any, niceness: int) -> int:
     if process is None or not niceness or sys.platform != "linux":
         return 0
     try:
-        found = [
-            int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir() if _optimises(thread)
-        ]
-        for number in found:
-            if os.getpriority(os.PRIO_PROCESS, number) < niceness:
-                os.setpriority(os.PRIO_PROCESS, number, niceness)
+        return _give_way(process.pid, niceness)
     except OSError as error:
         _log.info("the compilers of Spark's JVM (process %d) do not give way: %s", process.pid, error)
         return 0
+
+
+@contextmanager
+def giving_way_from_the_start(niceness: int) -> Iterator[None]:
+    """While the block runs, the same for a JVM that this thread starts in it, as soon as it has such threads. What can't be
+    done here can be when the JVM has started."""
+    over = Event()
+    if niceness and sys.platform == "linux":
+        started_by = get_native_id()
+        Thread(
+            target=_look_out, args=(started_by, niceness, over), name="kcontrol-compilers", daemon=True
+        ).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _look_out(started_by: int, niceness: int, over: Event) -> None:
+    children = Path(f"/proc/self/task/{started_by}/children")
+    while not over.wait(LOOK_EVERY_S):
+        with suppress(OSError, ValueError):
+            if any(_give_way(int(each), niceness) for each in children.read_text(encoding="ascii").split()):
+                return
+
+
+def _give_way(process: int, niceness: int) -> int:
+    """How many threads optimise there. Raises OSError."""
+    found = [int(thread.name) for thread in Path(f"/proc/{process}/task").iterdir() if _optimises(thread)]
+    for number in found:
+        if os.getpriority(os.PRIO_PROCESS, number) < niceness:
+            os.setpriority(os.PRIO_PROCESS, number, niceness)
     return len(found)
 
 

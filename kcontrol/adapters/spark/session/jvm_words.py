@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -15,7 +15,7 @@ from typing import Any
 from pyspark import SparkConf
 from pyspark import java_gateway as untyped_gateway
 
-from kcontrol.adapters.spark.internals import own_gateway, use_gateway
+from kcontrol.adapters.spark.internals import own_gateway, spark_home, use_gateway
 from kcontrol.adapters.spark.session.collector import VARIABLES, spark_conf_dir, spark_defaults
 
 CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -25,6 +25,7 @@ _INCUBATOR = "WARNING: Using incubator modules:"
 """Java says it of a module that Spark asks for; there is no option against it."""
 _TRACEBACK = "Traceback (most recent call last):"
 _MAX_HELD_LINES = 200
+_SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _pyspark: Any = untyped_gateway
 """PySpark has what starts a JVM without types."""
 _READ_BYTES = 65_536
@@ -101,13 +102,28 @@ def launch_hushed(values: Mapping[str, str]) -> None:
     Thread(target=import_module, args=("pandas",), name="kcontrol-import", daemon=True).start()
     options: dict[str, Any] = {"stderr": writing}
     try:
-        gateway = _pyspark.launch_gateway(SparkConf().setAll(list(values.items())), options)
+        with _quick_launcher():
+            gateway = _pyspark.launch_gateway(SparkConf().setAll(list(values.items())), options)
     except BaseException:
         os.close(writing)
         relay.join(_LAST_WORDS_S)
         raise
     os.close(writing)
     use_gateway(gateway)
+
+
+@contextmanager
+def _quick_launcher() -> Iterator[None]:
+    """While the block runs, Spark's scripts need not look for their own place, and the Java that puts the JVM's command
+    together, and ends, makes nothing ready for a longer life; unless the user has said otherwise."""
+    mine = {"SPARK_HOME": str(spark_home()), "SPARK_LAUNCHER_OPTS": _SHORT_LIFE}
+    added = [name for name in mine if name not in os.environ]
+    os.environ.update({name: mine[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def _hand_on(reading: int) -> None:

@@ -35,7 +35,7 @@ from kcontrol.adapters.spark.session.fork_server.launcher import (
 )
 
 FREE_NAMES = (ADDRESS, "PYTHONPATH", "PYTHONUNBUFFERED", "PWD", "OLDPWD", "SHLVL", "_")
-FREE_PREFIXES = ("SPARK_", "PYSPARK_", "_PYSPARK_", "PYTHON_")
+FREE_PREFIXES = ("SPARK_", "PYSPARK_", "_PYSPARK_", "PYTHON_", "ROCKSDB_")
 """Variables that may differ: what Spark and the shell that starts it tell their processes, read when it is
 needed. The module path is set anew."""
 THREADS = b"OMP_NUM_THREADS"

@@ -11,10 +11,7 @@ import hashlib
 import logging
 import os
 import shlex
-import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,38 +20,31 @@ import pyspark
 
 from kcontrol.adapters.spark.internals import spark_home
 from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS
+from kcontrol.adapters.spark.session.fork_server.process import SWITCH, ServerProcess, early
 from kcontrol.settings.places import cache_home
 
 _log = logging.getLogger("kcontrol.node")
 
 PYTHON = "PYSPARK_PYTHON"
-SWITCH = "KCONTROL_FORK"
-"""The environment variable by which it can be done without: `0`."""
-THREADS = "OMP_NUM_THREADS"
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-BACKLOG = 128
-END_TIMEOUT_S = 20.0
-_LONGEST_ADDRESS = 100
-"""Bytes that a socket's path may have everywhere."""
 
 
 class Forks:
     """The fork server of this process, which ends with it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._address = ""
+        self._server: ServerProcess | None = None
 
     @contextmanager
     def forking(self, master: str | None) -> Iterator[None]:
         """While the block runs, a JVM and a session that are made for this master use the server, if it can be
         used at all."""
         python = self.begin(master)
-        if not python:
+        if not python or self._server is None:
             yield
             return
         before = {name: os.environ.get(name) for name in (PYTHON, ADDRESS)}
-        os.environ[PYTHON], os.environ[ADDRESS] = python, self._address
+        os.environ[PYTHON], os.environ[ADDRESS] = python, self._server.address
         try:
             yield
         finally:
@@ -68,11 +58,12 @@ class Forks:
         """Start it now, for a session of this master that is made later: what Spark is to start as its Python;
         '' if it can't be used."""
         if not (_is_local(master) and _fits()):
+            early.close()
             return ""
         try:
             launcher = _launcher()
-            if self._process is None or self._process.poll() is not None:
-                self._process, self._address = _started()
+            if self._server is None or not self._server.runs:
+                self._server = early.taken() or ServerProcess()
         except OSError as error:
             _log.info("Spark's Python processes are started one by one: %s", error)
             return ""
@@ -80,14 +71,10 @@ class Forks:
 
     def close(self) -> None:
         """End it, and all that it has forked."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            try:
-                self._process.wait(END_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+        early.close()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
 
 forks = Forks()
@@ -120,31 +107,3 @@ def _launcher() -> str:
         made.chmod(0o755)
         made.replace(path)
     return str(path)
-
-
-def _started() -> tuple[subprocess.Popen[bytes], str]:
-    directory = Path(tempfile.mkdtemp(prefix="kcontrol-fork-"))
-    address = str(directory / "socket")
-    if len(os.fsencode(address)) > _LONGEST_ADDRESS:
-        directory.rmdir()
-        raise OSError(f"the path {address} is too long for a socket")
-    # As Spark sets them for its workers: what is forked can't have others.
-    seed, threads = os.environ.get("PYTHONHASHSEED", "0"), os.environ.get(THREADS, "1")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(address)
-        listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
-        number = listening.fileno()
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "kcontrol.adapters.spark.session.fork_server.serving",
-                address,
-                str(number),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(number,),
-            env={**os.environ, "PYTHONHASHSEED": seed, THREADS: threads, "PYTHONUNBUFFERED": "YES"},
-        )
-    return process, address

@@ -1,0 +1,123 @@
+"""The fork server as a process of this one's: begun with nothing but Python itself imported, so that it can import
+what it is for while its parent still does the same."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from kcontrol.adapters.spark.session.fork_server.serving import THREADS, differing
+
+SWITCH = "KCONTROL_FORK"
+"""The environment variable by which it can be done without: `0`."""
+TIMEZONE = "PYARROW_IGNORE_TIMEZONE"
+"""PySpark asks for it, and warns of what has been imported without."""
+BACKLOG = 128
+END_TIMEOUT_S = 20.0
+_LONGEST_ADDRESS = 100
+"""Bytes that a socket's path may have everywhere."""
+
+
+class ServerProcess:
+    """One that runs, until `close` or the end of this process. address: of its socket. Raises OSError."""
+
+    def __init__(self) -> None:
+        self._fixed = _fixed()
+        self._environment = {**os.environb, **self._fixed}
+        self.address, self._process = _started(self._environment)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the environment is still the one in which it has imported, or differs in nothing that an import may have
+        looked at."""
+        return not differing(self._environment, {**self._fixed, **os.environb})
+
+    def close(self) -> None:
+        """End it, and all that it has forked."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Early:
+    """One that was begun before anybody knew whether Spark will be used, for who comes to use it."""
+
+    def __init__(self) -> None:
+        self.server: ServerProcess | None = None
+
+    def begin(self) -> None:
+        """What can't be begun now can be later, by whoever needs it."""
+        if self.server is not None or os.environ.get(SWITCH) == "0" or not hasattr(os, "fork"):
+            return
+        os.environ.setdefault(TIMEZONE, "1")
+        try:
+            self.server = ServerProcess()
+        except OSError:
+            return
+
+    def taken(self) -> ServerProcess | None:
+        """It, whose end is now up to the caller; None if there is none, or it is no use any more."""
+        server, self.server = self.server, None
+        if server is not None and not (server.runs and server.fits):
+            server.close()
+            return None
+        return server
+
+    def close(self) -> None:
+        """End it, if nobody has taken it."""
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+
+early = Early()
+"""Of this process."""
+
+
+def _fixed() -> dict[bytes, bytes]:
+    """As Spark sets them for its workers: what is forked can't have others."""
+    return {
+        b"PYTHONHASHSEED": os.environb.get(b"PYTHONHASHSEED", b"0"),
+        THREADS: os.environb.get(THREADS, b"1"),
+        b"PYTHONUNBUFFERED": b"YES",
+    }
+
+
+def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[bytes]]:
+    directory = Path(tempfile.mkdtemp(prefix="kcontrol-fork-"))
+    address = str(directory / "socket")
+    if len(os.fsencode(address)) > _LONGEST_ADDRESS:
+        directory.rmdir()
+        raise OSError(f"the path {address} is too long for a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(address)
+        listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
+        number = listening.fileno()
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "kcontrol.adapters.spark.session.fork_server.serving",
+                address,
+                str(number),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(number,),
+            env=environment,
+        )
+    return address, process
