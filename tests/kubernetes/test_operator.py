@@ -121,7 +121,12 @@ def test_a_region_of_pipelines_that_are_not_there_waits_and_goes(
         return made is not None and found is not None and found["spec"]["numRegions"] == 1
 
     until(looked_after, "somebody looks after it", 60, operator.text)
-    assert (kubernetes.get(REGION_OPERATOR, "idle") or {})["status"]["hasStarted"] is False
+    until(
+        lambda: (kubernetes.get(REGION_OPERATOR, "idle") or {}).get("status", {}).get("hasStarted") is False,
+        "its status says that nobody is in charge yet",
+        60,
+        operator.text,
+    )
     kubernetes.kubectl("-n", "kcontrol", "delete", "ConsistentRegion", "waiting", "--timeout=50s")
     for kind, name in ((REGION_OPERATOR, "idle"), ("deployment", "idle-regions")):
         until(lambda: kubernetes.get(kind, name) is None, f"{kind} {name} is gone", 90, operator.text)  # noqa: B023

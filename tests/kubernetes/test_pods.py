@@ -179,7 +179,12 @@ def test_a_pipeline_and_its_region_survive_the_deletion_of_any_pod(cluster: Clus
         PATIENCE_S,
         cluster.hint,
     )
-    assert cluster.status(REGION_OPERATOR, "job")["hasStarted"] is True
+    until(
+        lambda: cluster.status(REGION_OPERATOR, "job").get("hasStarted"),
+        "somebody is in charge",
+        60,
+        cluster.hint,
+    )
     before = cluster.status(REGION, "all")
     assert (before["lastCompletedSeqID"], before["asked"]) == (1, {"drain": "first"})
     cluster.operator.restart()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE
@@ -22,11 +22,6 @@ def pipeline_of_pod(pod: Mapping[str, Any], sets: Mapping[str, Mapping[str, Any]
             if (above["apiVersion"], above["kind"]) == (API_VERSION, PIPELINE):
                 return str(above["name"])
     return ""
-
-
-def regions_of_pipeline(pipeline: str, regions: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Names of the ConsistentRegions that a pipeline is in, sorted."""
-    return sorted(each["metadata"]["name"] for each in regions if pipeline in each["spec"]["pipelines"])
 
 
 def phase_of_pod(pod: Mapping[str, Any]) -> str:

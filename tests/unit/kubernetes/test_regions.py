@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod, regions_of_pipeline
+from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod
 from kcontrol.core.kubernetes.regions import region_operator_of, region_status, requests_of, settings_of
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
 from kcontrol.core.regions.log_view import RegionLogView
@@ -54,16 +54,13 @@ def owned(kind: str, name: str, owner: tuple[str, str, str], phase: str = "Runni
     }
 
 
-def test_a_pods_regions_are_found_through_what_owns_it() -> None:
+def test_a_pods_pipeline_is_found_through_what_owns_it() -> None:
     sets = {"uid-of-enrich": owned("StatefulSet", "enrich", (API_VERSION, PIPELINE, "uid-of-enrich"))}
     pod = owned("Pod", "enrich-0", ("apps/v1", "StatefulSet", "uid-of-enrich"))
     assert pipeline_of_pod(pod, sets) == "enrich"
     labelled = {**pod, "metadata": {"name": "x", "labels": {"kcontrol-pipeline": "enrich"}}}
     assert pipeline_of_pod(labelled, sets) == ""
     assert pipeline_of_pod(pod, {}) == ""
-    regions = [region(), region("more", pipelines=["totals"])]
-    assert regions_of_pipeline("enrich", regions) == ["orders"]
-    assert regions_of_pipeline("totals", regions) == ["more", "orders"]
 
 
 def test_pods_that_do_not_run() -> None:
