@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
     from kcontrol.apps.regions.consumer import RegionConsumer
+    from kcontrol.apps.regions.member import RegionMember
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
     from kcontrol.definition.files import FileInput
@@ -56,6 +57,7 @@ __all__ = [
     "Pipeline",
     "Rebalance",
     "RegionConsumer",
+    "RegionMember",
     "StepConsumer",
     "StepPolicy",
     "__version__",
@@ -80,6 +82,7 @@ _MODULES = {
     "Pipeline": "kcontrol.definition.pipeline",
     "Rebalance": "kcontrol.definition.rebalance",
     "RegionConsumer": "kcontrol.apps.regions.consumer",
+    "RegionMember": "kcontrol.apps.regions.member",
     "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.apps.attach",

@@ -8,6 +8,8 @@ drain_timeout = "180 s"
 reset_timeout = "180 s"
 max_reset_attempts = 5
 keep_cuts = 1000
+participants = ["mq-bridge"]    # members that are no pipelines
+participant_lease = "30 s"
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class RegionFile(BaseModel):
 
     period: from the end of one drain, or reset, to the beginning of the next. drain_timeout: a drain that takes longer is given
     up. reset_timeout: a reset that takes longer is tried again. max_reset_attempts: in a row, without a completed drain in
-    between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the log.
+    between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the
+    log. participants: members that are no pipelines, and speak for themselves. participant_lease: one that says nothing for
+    so long is taken for gone.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -44,6 +48,8 @@ class RegionFile(BaseModel):
     reset_timeout: PositiveDuration = _DEFAULTS.reset_timeout_ms
     max_reset_attempts: int | None = None
     keep_cuts: int = _DEFAULTS.keep_cuts
+    participants: list[str] = []
+    participant_lease: PositiveDuration = _DEFAULTS.participant_lease_ms
 
 
 def _attempts(found: RegionFile) -> int:
@@ -71,13 +77,15 @@ def region_settings(file: Path) -> RegionSettings:
         raise ConfigurationError(f"{file}: trigger is {found.trigger!r}: choose from {', '.join(Trigger)}")
     settings = RegionSettings(
         region=check_region_name(found.region),
-        members=tuple(map(check_pipeline_name, found.pipelines)),
+        members=tuple(map(check_pipeline_name, [*found.pipelines, *found.participants])),
         trigger=Trigger(found.trigger),
         period_ms=duration_ms(found.period),
         drain_timeout_ms=duration_ms(found.drain_timeout),
         reset_timeout_ms=duration_ms(found.reset_timeout),
         max_reset_attempts=_attempts(found),
         keep_cuts=found.keep_cuts,
+        participants=tuple(found.participants),
+        participant_lease_ms=duration_ms(found.participant_lease),
     )
     refused = refused_settings(settings)
     if refused:

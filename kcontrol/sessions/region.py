@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kcontrol.core.regions.leading import (
@@ -23,7 +23,8 @@ from kcontrol.core.regions.leading import (
     taken_over,
 )
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, RegionTombstone, read_on
-from kcontrol.core.regions.model import Alarm, RegionState
+from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState
+from kcontrol.core.regions.participants import ParticipantsHeard
 from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError
@@ -67,11 +68,12 @@ class RegionSession:
         members: RegionMembers,
         clock: Clock,
         times: RegionTimes | None = None,
+        hint: Callable[[Collection[str]], None] | None = None,
     ) -> None:
-        """controller: a name that no other session has, in any process."""
+        """controller: a name that no other session has, in any process. hint: sends a datagram to each address."""
         self._region, self._controller = region, controller
         self._log, self._asked, self._members = log, asked, members
-        self._clock, self._times = clock, times or RegionTimes()
+        self._clock, self._times, self._hint = clock, times or RegionTimes(), hint
         self._view = RegionLogView()
         self._stopping = asyncio.Event()
         self._proved_ms = 0
@@ -83,6 +85,7 @@ class RegionSession:
         """Of which rollback, and who."""
         self._checked = ("", "")
         self._led_from = 0
+        self._heard = ParticipantsHeard()
         self._waits: tuple[str, ...] = ()
 
     def stop(self) -> None:
@@ -150,7 +153,9 @@ class RegionSession:
             if definition is None:
                 break
             try:
-                seen = await self._members.look(self._value.region.settings.members)
+                seen = self._with_participants(
+                    await self._members.look(self._value.region.settings.pipelines)
+                )
                 await self._check_rollback(seen)
                 await self._go_on(definition, seen)
                 await self._carry_out(seen)
@@ -166,6 +171,22 @@ class RegionSession:
             await self._write(*changes)
         elif self._clock.monotonic_ms() - self._proved_ms >= self._times.beat_ms:
             await self._beat(ended=False)
+
+    def _with_participants(self, pipelines: MembersSeen) -> MembersSeen:
+        settings, said = self._value.region.settings, self._asked.said(self._region)
+        now_ms = self._clock.monotonic_ms()
+        self._heard = self._heard.listened(said, now_ms)
+        doubts = [
+            self._heard.doubts(name, now_ms, settings.participant_lease_ms) for name in settings.participants
+        ]
+        unknown, ill = [one for one, _ in doubts if one], [one for _, one in doubts if one]
+        healthy = pipelines.healthy
+        if ill or healthy is False:
+            healthy = False
+        elif unknown:
+            healthy = None
+        lives = {name: said[name].life for name in settings.participants if name in said}
+        return MembersSeen({**pipelines.lives, **lives}, healthy, (*pipelines.why, *ill, *unknown))
 
     async def _check_rollback(self, members: MembersSeen) -> None:
         """All is looked at before anything is done."""
@@ -202,6 +223,7 @@ class RegionSession:
             back=self._back,
             checked=self._checked,
             led_from=self._led_from,
+            said=self._asked.said(self._region),
             why="; ".join(members.why),
         )
 
@@ -221,7 +243,14 @@ class RegionSession:
             if self._cut is None or self._cut[0] != number:
                 made = await self._members.drain(number, stays=region.holds_next)
                 self._cut = None if made is None else (number, made)
-            self._waits += self._members.waits_for
+                self._waits += self._members.waits_for
+            else:
+                await self._stay_or_go_on(number, stays=region.holds_next)
+            self._waits += _late(region)
+            return
+        if region.state is RegionState.PENDING:
+            await self._stay_or_go_on(number, stays=region.holds_next)
+            self._waits += _late(region)
             return
         self._cut = None
         if region.state is RegionState.GOING_BACK:
@@ -236,6 +265,13 @@ class RegionSession:
         if region.state is RegionState.RESETTING:
             self._waits += self._members.waits_for
 
+    async def _stay_or_go_on(self, number: int, *, stays: bool) -> None:
+        """Of pipelines that have come to their cut, while participants are late."""
+        if stays:
+            await self._members.hold(number)
+        else:
+            await self._members.release(number)
+
     async def _take_back(self) -> None:
         """Who is started on the way stands until all are back."""
         rollback = self._value.rollback
@@ -248,9 +284,10 @@ class RegionSession:
 
     @property
     def _pause_ms(self) -> int:
-        if self._cut is not None:
+        region = self._value.region
+        if self._cut is not None and not set(region.settings.pipelines) <= region.completions.keys():
             return 0
-        is_busy = self._value.region.state in (RegionState.DRAINING, RegionState.RESETTING)
+        is_busy = region.state in (RegionState.DRAINING, RegionState.RESETTING)
         return self._times.busy_ms if is_busy else self._times.look_ms
 
     async def _end(self) -> None:
@@ -292,6 +329,9 @@ class RegionSession:
         self._proved_ms = self._clock.monotonic_ms()
         for led in changes:
             _log.info("region %s: %s", self._region, _told(led))
+        said = self._asked.said(self._region)
+        if self._hint is not None:
+            self._hint({said[name].word.hint for name in settings.participants if name in said} - {""})
 
     async def _beat(self, *, ended: bool) -> None:
         at_ms, newest = self._clock.now_ms(), self._view.newest
@@ -312,6 +352,14 @@ class RegionSession:
     def _refuse_other(self, error: Exception) -> None:
         if self._view.owner != self._controller:
             raise _PushedAsideError(f"{self._view.owner} ({error})")
+
+
+def _late(region: Region) -> tuple[str, ...]:
+    """Participants that have not done their part of a drain."""
+    late = (
+        name for name in region.settings.participants if region.completions.get(name) is not MemberPart.SAVED
+    )
+    return tuple(f"{name} (it has not said that its checkpoint is done)" for name in late)
 
 
 def _gone_on(cut: RegionCut | None, stand: Mapping[str, int]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kcontrol.core.regions.log_view import RegionLogged
+from kcontrol.core.regions.participants import Said
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionCut,
@@ -49,6 +50,10 @@ class AskedRegions(Protocol):
 
     def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
+        ...
+
+    def said(self, region: str) -> Mapping[str, Said]:
+        """By participant, the newest word of its newest life."""
         ...
 
     async def look(self) -> None:

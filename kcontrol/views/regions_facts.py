@@ -10,7 +10,8 @@ from pydantic import Field
 from kcontrol.core.regions.history import RegionHistory, history_of
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionState, told
-from kcontrol.core.regions.records import RegionCut, RegionDefinition
+from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.records import CutOffset, RegionCut, RegionDefinition
 from kcontrol.views.base import Facts
 
 
@@ -20,6 +21,7 @@ class RegionSight:
 
     definition: RegionDefinition
     view: RegionLogView = field(default_factory=RegionLogView)
+    said: Mapping[str, Said] = field(default_factory=dict)
 
     @property
     def history(self) -> RegionHistory:
@@ -31,9 +33,10 @@ RegionsSeen = Mapping[str, RegionSight]
 
 
 class RegionMemberFacts(Facts):
-    """A pipeline of a region."""
+    """A pipeline of a region, or a participant."""
 
-    pipeline: str
+    pipeline: str = Field(description="Its name.")
+    participant: bool = Field(description="It is no pipeline, and speaks for itself.")
     part: str | None = Field(
         description="How far it is with the drain or reset under way; null: not yet, or none is."
     )
@@ -89,6 +92,38 @@ class RegionCutFacts(Facts):
     steps: list[CutStepFacts]
 
 
+class CutOffsetFacts(Facts):
+    """An offset of a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class CutPipelineFacts(Facts):
+    """A pipeline's step in a cut, with where it stood."""
+
+    pipeline: str
+    step: int
+    positions: list[CutOffsetFacts] = Field(
+        description="Of each partition that it reads, the next offset: what lies before is in the cut."
+    )
+    ends: list[CutOffsetFacts] = Field(
+        description="Of each partition that it writes, the offset after its last record."
+    )
+
+
+class WholeCutFacts(Facts):
+    """A cut of a region, with all offsets."""
+
+    number: int
+    made_ms: int
+    follows: int = Field(
+        description="Number of the newest cut when it was made; 0: none was; -1: not recorded."
+    )
+    pipelines: list[CutPipelineFacts]
+
+
 def region_facts(sight: RegionSight) -> RegionFacts:
     settings, view = sight.definition.settings, sight.view
     newest, value, beat = view.newest, view.value, view.beat
@@ -103,7 +138,9 @@ def region_facts(sight: RegionSight) -> RegionFacts:
                 else None
             )
             word = None if now is None else now.word.value
-        members.append(RegionMemberFacts(pipeline=name, part=part, told=word))
+        members.append(
+            RegionMemberFacts(pipeline=name, participant=name in settings.participants, part=part, told=word)
+        )
     heard = [each.at_ms for each in (newest, beat) if each is not None]
     return RegionFacts(
         region=settings.region,
@@ -136,6 +173,19 @@ def region_facts(sight: RegionSight) -> RegionFacts:
 def cut_facts(cut: RegionCut) -> RegionCutFacts:
     steps = [CutStepFacts(pipeline=one.pipeline, step=one.step) for one in cut.pipelines]
     return RegionCutFacts(number=cut.number, made_ms=cut.made_ms, steps=steps)
+
+
+def whole_cut(cut: RegionCut) -> WholeCutFacts:
+    def offsets(found: Sequence[CutOffset]) -> list[CutOffsetFacts]:
+        return [CutOffsetFacts(topic=one.topic, partition=one.partition, offset=one.offset) for one in found]
+
+    pipelines = [
+        CutPipelineFacts(
+            pipeline=one.pipeline, step=one.step, positions=offsets(one.positions), ends=offsets(one.ends)
+        )
+        for one in cut.pipelines
+    ]
+    return WholeCutFacts(number=cut.number, made_ms=cut.made_ms, follows=cut.follows, pipelines=pipelines)
 
 
 def newest_cuts(sight: RegionSight, limit: int) -> Sequence[RegionCutFacts]:

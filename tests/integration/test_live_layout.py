@@ -3,8 +3,10 @@ lost, and nothing of it is there twice."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.model import StepBoundary
+from kcontrol.core.step.assignment import Owners, owners_of
 from kcontrol.errors import LeftOutError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.test_exchange_nodes import PATIENCE_S
@@ -26,17 +30,18 @@ from tests.support.spark_hash import shard_of_text
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
 
 _EACH, _EVERY_S = 6, 0.3
-_SHARDS = 4
+_SHARDS, _HEAVY = 4, (0, 2)
+"""As they are dealt, the heavy ones are node 0's."""
 
 
 @contextmanager
-def under_load(pipeline: Exchanged) -> Iterator[None]:
-    """Records come all the time."""
+def under_load(pipeline: Exchanged, each: int = _EACH) -> Iterator[None]:
+    """Records come all the time, so many at once."""
     over = threading.Event()
 
     def produce() -> None:
         while not over.wait(_EVERY_S):
-            pipeline.produce(_EACH)
+            pipeline.produce(each)
 
     producer = threading.Thread(target=produce, daemon=True)
     producer.start()
@@ -63,6 +68,18 @@ def _until(pipeline: Exchanged, condition: Callable[[StepBoundary], bool], what:
         *(pipeline.settings, pipeline.name, condition, what, PATIENCE_S),
         lambda: run_kcontrol("status", pipeline.name, env=pipeline.env).stdout,
     )
+
+
+def _divided(pipeline: Exchanged) -> tuple[int, Owners]:
+    """How often the layout was changed, and whose each shard is."""
+
+    async def read() -> tuple[int, Owners]:
+        async with pipeline_logs(pipeline.settings, pipeline.name) as logs:
+            await logs.read()
+            spec = logs.spec()
+            return spec.assignment, owners_of(spec)
+
+    return asyncio.run(read())
 
 
 def _longest_gap_ms(steps: list[dict[str, Any]], nodes: int) -> int:
@@ -121,27 +138,26 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
 def test_state_is_divided_anew_by_itself_when_one_node_has_most_of_it(
     settings: ClusterSettings, tmp_path: Path
 ) -> None:
-    names = (f"user-{number}" for number in range(10_000))
-    users = [name for name in names if shard_of_text(name, _SHARDS) in (0, 2)]
+    names = [f"user-{number}-{secrets.token_hex(1_000)}" for number in range(300)]
+    users = [name for name in names if shard_of_text(name, _SHARDS) in _HEAVY]
     pipeline = Exchanged(settings, ("spent",), 2, shards=_SHARDS, rebalances=True, users=users)
     env = {**pipeline.env, "XDG_DATA_HOME": str(tmp_path / "home")}
     with ExitStack() as stack:
         run = ("run", str(FILE), "--master", "local[1]")
         stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "run.log"))
-        pipeline.produce(_EACH)
+        pipeline.produce(len(users))
         until_made_by(pipeline, 2)
-        stack.enter_context(under_load(pipeline))
+        stack.enter_context(under_load(pipeline, each=1))
         pipeline.until_status(lambda status: status.layout.number, "state is divided anew", PATIENCE_S)
         made = pipeline.steps()[-1]["step"]
-        _until(pipeline, lambda step: step.step > made + 20, "steps go on")
+        _until(pipeline, lambda step: step.step > made + 5, "steps go on")
     with ExitStack() as stack:
         stack.enter_context(KcontrolProcess(*run, env=env, cwd=tmp_path, log=tmp_path / "again.log"))
         pipeline.until_done("all is committed", PATIENCE_S)
-        pipeline.until_status(
-            lambda status: (status.layout.number, status.layout.shards) == (1, [1, 3]),
-            "each node has one of the two heavy shards, and nothing moves any more",
-            PATIENCE_S,
-        )
+        number, owners = _divided(pipeline)
+        assert number == 1
+        # Whose the light ones are is a matter of some bytes.
+        assert {owners[shard] for shard in _HEAVY} == {0, 1}
         assert not run_kcontrol("stop", pipeline.name, env=env).returncode
     pipeline.check()
 

@@ -32,6 +32,7 @@ _SETTINGS = {
     "shared_buffers": "16MB",
     "log_statement": "none",
     "lc_messages": "C",
+    "wal_level": "logical",
 }
 
 

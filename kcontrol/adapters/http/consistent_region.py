@@ -2,7 +2,8 @@
 its members.
 
 What a member is told is a level, not a message: whoever polls late, or again, is told what is so. Pipelines are spoken for by
-their region's controller, so there is nothing to be put for them but the two requests.
+their region's controller. Participants speak for themselves: they join, and say what they have done, again and again. What
+they say is in Kafka before it is answered, and who is late has made no mistake.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from kcontrol.adapters.http.plane import ThePlane
+from kcontrol.adapters.hints import hint_address
+from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, TheRegion, ask_for
 from kcontrol.core.regions.model import told
-from kcontrol.core.regions.records import RegionRequestKind
+from kcontrol.core.regions.records import RegionRequestKind, RegionSaid, SaidKind
 from kcontrol.errors import NotFoundError
 from kcontrol.views.regions_facts import RegionSight
 
 router = APIRouter(prefix="/v1/consistentregion", tags=["regions"])
 
-Member = Annotated[str, Path(pattern="^[a-z0-9-]{1,63}$", description="Name of a pipeline.")]
+Member = Annotated[
+    str, Path(pattern="^[a-z0-9-]{1,63}$", description="Name of a pipeline, or of a participant.")
+]
 
 
 class RegionNotification(BaseModel):
@@ -37,6 +41,7 @@ class RegionNotification(BaseModel):
     pendCkpt: int = Field(description="1 while members go on and still save.")  # noqa: N815
     lastCompleted: int = Field(description="Number of the newest cut.")  # noqa: N815
     resetAttempt: int = Field(description="Which try at a reset this is, from 0; -1 where it is none.")  # noqa: N815
+    life: int = Field(description="The member's life that the region knows: nobody else is meant. -1: none.")
 
 
 class MemberNotifications(BaseModel):
@@ -77,6 +82,42 @@ class ResetBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     request: ResetOf
+
+
+class SaidOf(BaseModel):
+    """process: made up by each process that begins. life: as `join` has told it; -1: it begins. seqId, resetAttempt: as told
+    with what was done. hint: an address that is sent a datagram without content when there is news."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    process: str = Field(pattern="^[A-Za-z0-9-]{1,64}$")
+    life: int = -1
+    seqId: int = 0  # noqa: N815
+    resetAttempt: int = 0  # noqa: N815
+    hint: str = Field(default="", max_length=60)
+
+    @field_validator("hint")
+    @classmethod
+    def _is_address(cls, hint: str) -> str:
+        if hint:
+            hint_address(hint)
+        return hint
+
+
+class ProgressBody(BaseModel):
+    """What a participant has done."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    progress: SaidOf
+
+
+class ParticipantAnswer(BaseModel):
+    """life: of the process that speaks. rejected: why what it says means nothing any more."""
+
+    region: str
+    life: int
+    rejected: str = ""
 
 
 class RegionAsked(BaseModel):
@@ -127,6 +168,65 @@ async def reset(plane: ThePlane, found: TheRegion, body: ResetBody) -> RegionAsk
     return RegionAsked(region=found.definition.region, request_id=made.request_id)
 
 
+@router.put("/region/{region}/pe/{member}/join", status_code=ACCEPTED, responses=responses(404, 500))
+async def join(
+    plane: ThePlane, found: TheRegion, member: Member, body: ProgressBody, response: Response
+) -> ParticipantAnswer:
+    """A process begins to speak for a participant, or says again that it is there. What those before it say means nothing."""
+    return await _say(plane, found, member, SaidKind.JOINED, body.progress, response)
+
+
+@router.put("/region/{region}/pe/{member}/checkpoint", status_code=ACCEPTED, responses=responses(404, 500))
+async def checkpoint(
+    plane: ThePlane, found: TheRegion, member: Member, body: ProgressBody, response: Response
+) -> ParticipantAnswer:
+    """Its part of the cut `seqId` is saved."""
+    return await _say(plane, found, member, SaidKind.CHECKPOINT_DONE, body.progress, response)
+
+
+@router.put(
+    "/region/{region}/pe/{member}/blockingcheckpoint", status_code=ACCEPTED, responses=responses(404, 500)
+)
+async def blocking_checkpoint(
+    plane: ThePlane, found: TheRegion, member: Member, body: ProgressBody, response: Response
+) -> ParticipantAnswer:
+    """It holds fast what it will save of the cut `seqId`, and can go on."""
+    return await _say(plane, found, member, SaidKind.BLOCKING_CHECKPOINT_DONE, body.progress, response)
+
+
+@router.put("/region/{region}/pe/{member}/reset", status_code=ACCEPTED, responses=responses(404, 500))
+async def reset_done(
+    plane: ThePlane, found: TheRegion, member: Member, body: ProgressBody, response: Response
+) -> ParticipantAnswer:
+    """It stands at the cut `seqId`, for the attempt `resetAttempt`."""
+    return await _say(plane, found, member, SaidKind.RESET_DONE, body.progress, response)
+
+
+async def _say(
+    plane: Plane, found: RegionSight, member: str, kind: SaidKind, said: SaidOf, response: Response
+) -> ParticipantAnswer:
+    region = found.definition.region
+    if member not in found.definition.settings.participants:
+        raise NotFoundError(
+            f"region {region!r} has no participant {member!r}: its pipelines are spoken for by its controller"
+        )
+    known = found.said.get(member)
+    if said.life >= 0 and known is not None and said.life < known.life:
+        response.status_code = 200
+        return ParticipantAnswer(
+            region=region, life=said.life, rejected="another process speaks for it since"
+        )
+    if said.life < 0 and kind is not SaidKind.JOINED:
+        response.status_code = 200
+        return ParticipantAnswer(region=region, life=-1, rejected="it has not joined: life is missing")
+    word = RegionSaid(
+        *(region, member, said.process, said.life, kind, plane.clock.now_ms()),
+        *(said.seqId, said.resetAttempt, said.hint),
+    )
+    offset = await plane.ask_region(word)
+    return ParticipantAnswer(region=region, life=offset if said.life < 0 else said.life)
+
+
 def _notification(sight: RegionSight, member: str) -> RegionNotification:
     name, value = sight.definition.region, sight.view.value
     region = None if value is None else value.region
@@ -140,4 +240,5 @@ def _notification(sight: RegionSight, member: str) -> RegionNotification:
         pendCkpt=int(now is not None and now.saving),
         lastCompleted=0 if region is None else region.last_completed_seq_id,
         resetAttempt=-1 if now is None else now.reset_attempt,
+        life=-1 if life is None else life,
     )

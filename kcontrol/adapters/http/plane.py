@@ -15,7 +15,7 @@ from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
-from kcontrol.core.regions.records import RegionRequest
+from kcontrol.core.regions.records import RegionAsked
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
@@ -39,8 +39,8 @@ class NotReachedError(KcontrolError):
     """The log has not been read up to the offset that an answer was asked to be as of."""
 
 
-async def _no_regions(request: RegionRequest) -> None:
-    raise NotFoundError(f"there is no region {request.region!r}")
+async def _no_regions(record: RegionAsked) -> int:
+    raise NotFoundError(f"there is no region {record.region!r}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Plane:
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
     outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known.
-    regions: the same of regions. ask_region: writes a request down. resets: whoever resets pipelines."""
+    regions: the same of regions. ask_region: writes what is asked, or said, down, and tells at which offset. resets: whoever
+    resets pipelines."""
 
     settings: ClusterSettings
     projections: Projections
@@ -67,7 +68,7 @@ class Plane:
     pushes: PushDesk = field(default_factory=PushDesk)
     agents: Callable[[], ClusterSeen] = ClusterSeen
     regions: Callable[[], RegionsSeen] = dict
-    ask_region: Callable[[RegionRequest], Awaitable[None]] = _no_regions
+    ask_region: Callable[[RegionAsked], Awaitable[int]] = _no_regions
     resets: Resets = no_resets
 
 

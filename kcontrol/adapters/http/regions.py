@@ -13,7 +13,15 @@ from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.core.regions.records import RegionRequest, RegionRequestKind
 from kcontrol.errors import NotFoundError
-from kcontrol.views.regions_facts import RegionCutFacts, RegionFacts, RegionSight, newest_cuts, region_facts
+from kcontrol.views.regions_facts import (
+    RegionCutFacts,
+    RegionFacts,
+    RegionSight,
+    WholeCutFacts,
+    newest_cuts,
+    region_facts,
+    whole_cut,
+)
 
 router = APIRouter(prefix="/v1/regions", tags=["regions"])
 
@@ -74,6 +82,17 @@ async def cuts(
 ) -> RegionCutsAnswer:
     """Between which steps nothing is in flight."""
     return RegionCutsAnswer(region=found.definition.region, cuts=list(newest_cuts(found, limit)))
+
+
+@router.get("/{region}/cuts/{number}", responses=responses(404))
+async def cut(
+    found: TheRegion, number: Annotated[int, Path(ge=1, description="Of the cut.")]
+) -> WholeCutFacts:
+    """One cut, with the offsets up to which each pipeline had read and written: by these whoever feeds a topic tells what of it
+    is in the cut."""
+    if number not in found.view.cuts:
+        raise NotFoundError(f"region {found.definition.region!r} has no cut {number}")
+    return whole_cut(found.view.cuts[number])
 
 
 @router.post("/{region}/drain", status_code=ACCEPTED, responses=responses(404, 500))

@@ -106,7 +106,7 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
     Raises NotFoundError: there is no such pipeline. ConfigurationError: they can't be at one moment, or one is of another
     region. TopicError, AccessError, RetriableError.
     """
-    refused = refused_graph(graph_of((await specs_of(cluster, settings.members)).values()))
+    refused = refused_graph(graph_of((await specs_of(cluster, settings.pipelines)).values()))
     if refused:
         raise ConfigurationError(f"region {settings.region!r}: {refused}")
     await asyncio.to_thread(ensure_regions_topic, cluster)
@@ -118,7 +118,7 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
         if before is not None and before.settings == settings:
             return False
         for other in asked.definitions.values():
-            shared = sorted(set(other.settings.members) & set(settings.members))
+            shared = sorted(set(other.settings.pipelines) & set(settings.pipelines))
             if other.region != settings.region and shared:
                 raise ConfigurationError(
                     f"region {settings.region!r}: pipeline {shared[0]!r} is of region {other.region!r}, and would be held by "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.hints import send_hints
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
@@ -81,7 +82,9 @@ class RegionController:
         log, asked = KafkaRegionLog(self._cluster, region), KafkaAskedRegions(self._cluster)
         members = PipelineMembers(self._cluster, region)
         controller = f"{getpass.getuser()}@{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}"
-        session = RegionSession(region, controller, log, asked, members, SystemClock(), self._times)
+        session = RegionSession(
+            *(region, controller, log, asked, members, SystemClock(), self._times), hint=send_hints
+        )
         self._sessions[region] = session
         try:
             if not self._stopping.is_set():

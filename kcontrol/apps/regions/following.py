@@ -90,7 +90,7 @@ class RegionsFollower:
                 except KcontrolError as error:
                     _log.debug("region %s: %s", name, error)
                     view = sight.view
-                seen[name] = RegionSight(definition, view)
+                seen[name] = RegionSight(definition, view, asked.said(name))
             for name in seen.keys() - asked.definitions.keys():
                 del seen[name]
                 await logs.pop(name).close()

@@ -267,7 +267,7 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.nodes, state.hearing = state.nodes.forgiving({}), state.hearing.without_witnesses()
     state.asked, state.holding, state.stop = state.asked.unread(), state.holding.unread(), NO_STOP
     state.shown, state.step_clock = state.shown.displaced(), state.step_clock.unset()
-    state.balancing = state.balancing.anew(state.now_ms)
+    state.balancing = state.balancing.off()
     turn.go(Cause.ASSIGNED)
 
 

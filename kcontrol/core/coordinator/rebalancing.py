@@ -9,6 +9,7 @@ makes its own void. Another coordinator begins to look anew, so that nothing of 
 from __future__ import annotations
 
 from kcontrol.core.coordinator import changing
+from kcontrol.core.coordinator.parts.balancing import NOTHING_LOOKED_AT
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
@@ -23,8 +24,10 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
     """With all nodes in place: look at the newest checkpoint, and ask for a change if it is time."""
     state, policy = turn.state, spec.rebalance
     if policy is None or spec.nodes == 1 or not spec.stateful:
-        state.balancing = state.balancing.anew(state.now_ms)
+        state.balancing = state.balancing.off()
         return
+    if state.balancing is NOTHING_LOOKED_AT:
+        state.balancing = state.balancing.anew(state.now_ms)
     request = changing.pending_change(state)
     if request is not None:
         state.balancing = state.balancing.begun(state.now_ms, request.why)

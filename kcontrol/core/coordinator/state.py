@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kcontrol.core.coordinator.parts.arrivals import Arrivals
 from kcontrol.core.coordinator.parts.asked import Asked
-from kcontrol.core.coordinator.parts.balancing import Balancing
+from kcontrol.core.coordinator.parts.balancing import NOTHING_LOOKED_AT, Balancing
 from kcontrol.core.coordinator.parts.changing import Changing
 from kcontrol.core.coordinator.parts.checkpoint import Checkpointing
 from kcontrol.core.coordinator.parts.current import CurrentStep
@@ -60,7 +60,7 @@ class CoordinatorState:
     hearing: Hearing = field(default_factory=Hearing)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     changing: Changing = field(default_factory=Changing)
-    balancing: Balancing = field(default_factory=Balancing)
+    balancing: Balancing = NOTHING_LOOKED_AT
     holding: Holding = field(default_factory=Holding)
     stop: Stop = NO_STOP
     asked: Asked = field(default_factory=Asked)

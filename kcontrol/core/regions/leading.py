@@ -26,6 +26,7 @@ from kcontrol.core.regions.events import (
     TookOver,
 )
 from kcontrol.core.regions.model import Region, RegionSettings, RegionState
+from kcontrol.core.regions.participants import Said, said_event
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionCut,
@@ -60,6 +61,7 @@ class RegionSeen:
     -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
     members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: the request for a
     rollback that was looked at, and why it can't be, or ''. led_from: the number of the first change of whoever is in charge.
+    said: by participant, its newest word.
     """
 
     lives: Mapping[str, int] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class RegionSeen:
     back: tuple[str, frozenset[str]] = ("", frozenset())
     checked: tuple[str, str] = ("", "")
     led_from: int = 0
+    said: Mapping[str, Said] = field(default_factory=dict)
     why: str = ""
     """Not healthy: what is wrong."""
 
@@ -118,15 +121,22 @@ def _next_event(value: RegionValue, seen: RegionSeen) -> RegionEvent | None:
     if region.alarm is not None and seen.alarm == region.timer:
         return AlarmWentOff(region.timer)
     if region.state is RegionState.DRAINING and seen.came_to == region.current_seq_id:
-        member = next(name for name in region.settings.members if name not in region.completions)
-        return CheckpointDone(member, region.lives[member], region.current_seq_id)
+        for member in region.settings.pipelines:
+            if member not in region.completions:
+                return CheckpointDone(member, region.lives[member], region.current_seq_id)
+    for member in region.settings.participants:
+        event = said_event(region, member, seen.said[member]) if member in seen.said else None
+        if event is not None:
+            return event
     if region.state is RegionState.RESETTING:
-        for member in region.settings.members:
+        for member in region.settings.pipelines:
             if member in seen.in_line and member in region.lives and member not in region.completions:
                 return _reset_done(region, member)
     if value.rollback is not None and seen.back[0] == value.rollback.request_id:
+        # Participants hold nothing that has to be void: they go back by the reset that follows.
+        back = {*seen.back[1], *region.settings.participants}
         for member in region.settings.members:
-            if member in seen.back[1] and member not in region.completions:
+            if member in back and member not in region.completions:
                 return RolledBack(member, region.going_back_to)
     return None
 
@@ -200,7 +210,7 @@ def refused_cut(number: int, cut: RegionCut | None, settings: RegionSettings) ->
     """Why a region's pipelines can't be taken back to a cut, by what the region itself knows of it, or ''."""
     if cut is None:
         return f"cut {number} is not in the log of region {settings.region!r}: see kcontrol region cuts {settings.region}"
-    then, now = {one.pipeline for one in cut.pipelines}, set(settings.members)
+    then, now = {one.pipeline for one in cut.pipelines}, set(settings.pipelines)
     if then != now:
         return (
             f"cut {number} is of the pipelines {', '.join(sorted(then))}, and region {settings.region!r} has "

@@ -70,7 +70,8 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegionSettings:
-    """What was defined; static. triggers: the members that may ask for a drain where it is operator driven."""
+    """What was defined; static. members: pipelines, and participants, which speak for themselves. triggers: the members that
+    may ask for a drain where it is operator driven."""
 
     region: str
     members: tuple[str, ...]
@@ -84,6 +85,15 @@ class RegionSettings:
     """In a row, without a drain that was completed in between."""
     keep_cuts: int = 1_000
     """So many of the newest stay in the log."""
+    participants: tuple[str, ...] = ()
+    """The members that are no pipelines."""
+    participant_lease_ms: int = 30_000
+    """One that has said nothing for so long is taken for gone."""
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """The members that are."""
+        return tuple(name for name in self.members if name not in self.participants)
 
     def alarm_ms(self, alarm: Alarm) -> int:
         """How long after it was set it goes off."""
@@ -101,6 +111,8 @@ def refused_settings(settings: RegionSettings) -> str:
     where, members = f"region {settings.region!r}", settings.members
     if not 1 <= len(members) <= MAX_MEMBERS:
         return f"{where} has {len(members)} members: name 1 to {MAX_MEMBERS}"
+    if not settings.pipelines:
+        return f"{where} has no pipeline: name at least one"
     twice = sorted({name for name in members if members.count(name) > 1})
     if twice:
         return f"{where} names {', '.join(twice)} more than once"
@@ -109,7 +121,14 @@ def refused_settings(settings: RegionSettings) -> str:
         return f"{where} lets {', '.join(unknown)} ask for drains, which is no member of it"
     if settings.triggers and settings.trigger is not Trigger.OPERATOR_DRIVEN:
         return f"{where} names members that may ask for drains, and is {settings.trigger}: make it {Trigger.OPERATOR_DRIVEN}"
-    for name in ("period_ms", "drain_timeout_ms", "reset_timeout_ms", "max_reset_attempts", "keep_cuts"):
+    for name in (
+        "period_ms",
+        "drain_timeout_ms",
+        "reset_timeout_ms",
+        "max_reset_attempts",
+        "keep_cuts",
+        "participant_lease_ms",
+    ):
         if getattr(settings, name) < 1:
             return f"{where}: {name} is {getattr(settings, name)}, and must be at least 1"
     return ""

@@ -85,6 +85,35 @@ class RegionRequest:
     as_of: int = 0
 
 
+class SaidKind(StrEnum):
+    """What a member that is no pipeline has done last."""
+
+    JOINED = "joined"
+    BLOCKING_CHECKPOINT_DONE = "blocking_checkpoint_done"
+    CHECKPOINT_DONE = "checkpoint_done"
+    RESET_DONE = "reset_done"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSaid:
+    """`REGION/member/NAME/PROCESS` in the topic of regions: what a participant has said last. It says the same again before its
+    lease is over, or it is taken for gone.
+
+    process: made up by each that begins. life: -1 in the record that begins one, whose offset it is. seq_id, reset_attempt: of
+    what was done. hint: `IP:PORT` that is sent a datagram without content on each change, or ''.
+    """
+
+    region: str
+    member: str
+    process: str
+    life: int
+    kind: SaidKind
+    at_ms: int
+    seq_id: int = 0
+    reset_attempt: int = 0
+    hint: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class RegionRollback:
     """Back to a cut: what was asked for, and is gone on with until all pipelines are back. The fields are those of the
@@ -223,7 +252,7 @@ class RegionBeat:
     ended: bool = False
 
 
-RegionAsked = RegionDefinition | RegionRequest
+RegionAsked = RegionDefinition | RegionRequest | RegionSaid
 """What lies in the topic of regions."""
 
 RegionRecord = RegionChange | RegionCut | RegionBeat
@@ -245,12 +274,18 @@ def region_key(record: RegionAsked | RegionRecord) -> str:
             return definition_key(record.region)
         case RegionRequest():
             return f"{record.region}/request/{record.kind}"
+        case RegionSaid():
+            return said_key(record.region, record.member, record.process)
         case RegionChange():
             return change_key(record.number)
         case RegionCut():
             return cut_key(record.number)
         case RegionBeat():
             return "beat"
+
+
+def said_key(region: str, member: str, process: str) -> str:
+    return f"{region}/member/{member}/{process}"
 
 
 def definition_key(region: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
@@ -33,6 +33,8 @@ from kcontrol.sessions.region import RegionSession, RegionTimes
 from kcontrol.sessions.region_ports import MembersSeen
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
 from tests.simulation.invariants import require
+from tests.simulation.regions.asked import Asked
+from tests.simulation.regions.participant import OUTSIDE, Participant
 from tests.simulation.regions.refold import refolded
 from tests.simulation.sessions.loop import Process, SeededLoop
 
@@ -42,6 +44,7 @@ ONE_WRITES = "another controller's first record says that it took over, and no o
 CUTS = "a cut is in the log with the change that completed its drain, and its number is never used again"
 ANSWERED = "a request that counts is answered once faults have ended"
 BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
+AFTER = "a cut counts once every participant has saved its part"
 VOID = "what is void is no cut any more"
 FRESH = "a drain that was asked for is begun after it was asked for"
 QUIET_S, FAULTS_S = 400.0, 120.0
@@ -58,20 +61,6 @@ class Pipelines:
     steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
     resets: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in MEMBERS})
     """In the log of each: the rollbacks by which it was reset."""
-
-
-@dataclass
-class Asked:
-    """The AskedRegions port."""
-
-    definitions: dict[str, RegionDefinition]
-    wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
-
-    def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
-        return self.wanted
-
-    async def look(self) -> None:
-        await asyncio.sleep(0)
 
 
 class Members:
@@ -177,8 +166,13 @@ class RegionWorld:
             period_ms=5_000,
             drain_timeout_ms=8_000,
             reset_timeout_ms=8_000,
-            max_reset_attempts=50,
+            max_reset_attempts=1_000,
+            participants=(OUTSIDE,) if random.random() < 0.5 else (),
+            participant_lease_ms=6_000,
         )
+        if settings.participants:
+            settings = replace(settings, members=(*MEMBERS, OUTSIDE))
+        self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.processes: list[Process] = []
@@ -186,6 +180,7 @@ class RegionWorld:
         self.asked_at: dict[str, int] = {}
         self.as_of: dict[str, int] = {}
         self._started = self._requests = self._led_from = 0
+        self._view, self._read = RegionLogView(), 0
 
     def run(self) -> None:
         """Raises Violation."""
@@ -199,6 +194,8 @@ class RegionWorld:
     def _run(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             self._start()
+        if self.outside is not None:
+            self.loop.create_task(self.outside.run())
         moment = 0.0
         while moment < FAULTS_S:
             moment += self.random.expovariate(0.4)
@@ -232,6 +229,12 @@ class RegionWorld:
     def _fault(self) -> None:
         random, pipelines = self.random, self.pipelines
         name = random.choice(MEMBERS)
+        outside = self.outside
+        if outside is not None and random.random() < 0.1:
+            self.counts["participants begun again"] += 1
+            outside.life = -1
+        elif outside is not None and random.random() < 0.1:
+            outside.silent_until = self.loop.time() + random.uniform(0, 20)
         match random.randrange(9):
             case 0:
                 self.counts["killed"] += 1
@@ -257,6 +260,8 @@ class RegionWorld:
 
     def _calm_down(self) -> None:
         self.loss = 0.0
+        if self.outside is not None:
+            self.outside.silent_until = 0.0
         self.pipelines.away.clear()
         for process in self.processes:
             process.paused_until = 0.0
@@ -316,7 +321,11 @@ class RegionWorld:
     # --- what has to hold -----------------------------------------------------------------------------------
 
     def view(self) -> RegionLogView:
-        return read_on(RegionLogView(), self.topic.records)
+        """Of all records: those since the last time are read on."""
+        records = self.topic.records
+        if len(records) > self._read:
+            self._view, self._read = read_on(self._view, records[self._read :]), len(records)
+        return self._view
 
     def _is_answered(self, request: RegionRequest) -> bool:
         value = self.view().value
@@ -339,6 +348,7 @@ class RegionWorld:
                 before = record
             elif isinstance(record, RegionCut):
                 require(record.number not in cuts, CUTS, record)
+                require(self.outside is None or record.number in self.outside.saved, AFTER, record)
                 require(before is not None and before.last_completed_seq_id == record.number, CUTS, record)
                 cuts.add(record.number)
         if before is not None:

@@ -8,12 +8,16 @@ from unittest.mock import patch
 
 import pytest
 
+from kcontrol.core.regions import leading
+from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
+from kcontrol.core.regions.model import Region
+from kcontrol.core.regions.participants import Said
 from kcontrol.errors import FencedError
 from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import FOLDS, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import AFTER, FOLDS, ONE_WRITES, RegionWorld
 
 _SCHEDULES = 12
 
@@ -35,6 +39,7 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["hung"] > _SCHEDULES
     assert counts["taken over"] > _SCHEDULES
     assert counts["cuts"] > 3, counts
+    assert counts["participants begun again"] > 3, counts
 
 
 def _nobody_is_fenced() -> AbstractContextManager[object]:
@@ -61,12 +66,25 @@ def _whoever_takes_over_says_nothing() -> AbstractContextManager[object]:
     return patch.object(session, "taken_over", taken_over)
 
 
+def _what_is_held_fast_is_saved() -> AbstractContextManager[object]:
+    counts = leading.said_event
+
+    def said_event(region: Region, name: str, said: Said) -> RegionEvent | None:
+        event = counts(region, name, said)
+        if isinstance(event, BlockingCheckpointDone):
+            return CheckpointDone(event.member, event.life, event.seq_id)
+        return event
+
+    return patch.object(leading, "said_event", said_event)
+
+
 @pytest.mark.parametrize(
     ("rule", "found"),
     [
         (_nobody_is_fenced, (FOLDS, ONE_WRITES)),
         (_who_was_pushed_aside_goes_on, (ONE_WRITES,)),
         (_whoever_takes_over_says_nothing, (FOLDS,)),
+        (_what_is_held_fast_is_saved, (AFTER,)),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcontrol.core.coordinator.parts.balancing import NOTHING_LOOKED_AT
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import (
     CheckpointPart,
@@ -85,6 +86,15 @@ def test_off_unless_it_is_asked_for() -> None:
     driver = starting(WIDE)
     assert all(asked(saved(driver, UNEVEN)) is None for _ in range(4))
     assert driver.status.balance == ""
+
+
+def test_nothing_is_made_or_remembered_while_it_is_off_and_the_time_begins_when_it_is_on() -> None:
+    driver = starting(WIDE)
+    assert driver.state.balancing is NOTHING_LOOKED_AT
+    driver.see(EVENING)
+    assert all(asked(saved(driver, UNEVEN)) is None for _ in range(3))
+    driver.tick(POLICY.every_ms)
+    assert asked(saved(driver, UNEVEN)) is not None
 
 
 def test_an_even_checkpoint_in_between_begins_the_count_anew() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import httpx
@@ -16,13 +17,18 @@ from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.participants import Said
 from kcontrol.core.regions.records import (
+    CutOffset,
     CutPipeline,
+    RegionAsked,
     RegionBeat,
     RegionCut,
     RegionDefinition,
     RegionRecord,
     RegionRequest,
+    RegionSaid,
+    SaidKind,
 )
 from kcontrol.core.regions.value import WrittenBy, change_of
 from kcontrol.settings.cluster import ClusterSettings
@@ -49,39 +55,57 @@ def seen() -> RegionsSeen:
             break
         at_ms += 1_000
         led = following
-    cut = RegionCut("orders", 1, 9_000, (CutPipeline("a", 41, (), ()), CutPipeline("b", 7, (), ())))
+    stood = (CutOffset("in", 0, 90),)
+    cut = RegionCut("orders", 1, 9_000, (CutPipeline("a", 41, stood, ()), CutPipeline("b", 7, (), ())))
     view = read_on(RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",))])
     idle = replace(DEFINED, region="idle", settings=replace(DEFINED.settings, region="idle"))
     return {"orders": RegionSight(DEFINED, view), "idle": RegionSight(idle)}
+
+
+class Server:
+    """One for all tests: to describe itself takes it a while."""
+
+    def __init__(self) -> None:
+        self.found: RegionsSeen | None = None
+        self.asked: list[Any] = []
+        nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
+        plane = Plane(
+            *(nobody, cast(Any, None), SystemClock(), CollectorRegistry()),
+            regions=self._regions,
+            ask_region=self._ask,
+        )
+        self.api = make_api(plane)
+
+    def _regions(self) -> RegionsSeen:
+        if self.found is None:
+            raise NotReadyError("not read")
+        return self.found
+
+    async def _ask(self, record: RegionAsked) -> int:
+        self.asked.append(record)
+        return OFFSET
+
+
+OFFSET = 20
+"""Of what is written down."""
+
+
+@lru_cache(maxsize=1)
+def server() -> Server:
+    return Server()
 
 
 def ask(
     method: str,
     path: str,
     found: RegionsSeen | None = None,
-    asked: list[RegionRequest] | None = None,
+    asked: list[Any] | None = None,
     body: object = None,
 ) -> Any:
-    def regions() -> RegionsSeen:
-        if found is None:
-            raise NotReadyError("not read")
-        return found
-
-    async def ask_region(request: RegionRequest) -> None:
-        assert asked is not None
-        asked.append(request)
+    server().found, server().asked = found, [] if asked is None else asked
 
     async def send() -> httpx.Response:
-        nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
-        plane = Plane(
-            nobody,
-            cast(Any, None),
-            SystemClock(),
-            CollectorRegistry(),
-            regions=regions,
-            ask_region=ask_region,
-        )
-        transport = httpx.ASGITransport(make_api(plane))
+        transport = httpx.ASGITransport(server().api)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, json=body)
 
@@ -93,12 +117,16 @@ def test_a_region_is_told_as_its_log_says() -> None:
     told = ask("GET", "/v1/regions/orders", seen())
     assert (told["state"], told["last_completed"], told["next"]) == ("draining", 1, 2)
     assert (told["controller"], told["heard_ms"], told["waits_for"]) == ("c", 99_000, ["b is late"])
-    assert told["pipelines"] == [{"pipeline": name, "part": None, "told": "triggerDrain"} for name in "ab"]
+    telling = {"participant": False, "part": None, "told": "triggerDrain"}
+    assert told["pipelines"] == [{"pipeline": name, **telling} for name in "ab"]
     idle, orders = ask("GET", "/v1/regions", seen())["regions"]
     assert (idle["region"], idle["state"], idle["controller"]) == ("idle", None, "")
     assert orders == told
     (cut,) = ask("GET", "/v1/regions/orders/cuts?limit=5", seen())["cuts"]
     assert cut["steps"] == [{"pipeline": "a", "step": 41}, {"pipeline": "b", "step": 7}]
+    whole = ask("GET", "/v1/regions/orders/cuts/1", seen())
+    assert whole["pipelines"][0]["positions"] == [{"topic": "in", "partition": 0, "offset": 90}]
+    assert ask("GET", "/v1/regions/orders/cuts/2", seen()) == 404
 
 
 def test_what_is_asked_of_a_region_is_written_down() -> None:
@@ -117,7 +145,7 @@ def test_what_is_asked_of_a_region_is_written_down() -> None:
 def test_members_are_told_what_is_so_and_may_ask() -> None:
     told = {
         **{"region": "orders", "notification": "triggerDrain", "seqId": 2, "retId": 0, "pendCkpt": 0},
-        **{"lastCompleted": 1, "resetAttempt": -1},
+        **{"lastCompleted": 1, "resetAttempt": -1, "life": 3},
     }
     assert ask("GET", "/v1/consistentregion/pe/a/region/orders", seen()) == told
     every = ask("GET", "/v1/consistentregion/pe/a", seen())["regions"]
@@ -136,6 +164,40 @@ def test_members_are_told_what_is_so_and_may_ask() -> None:
     assert ask("PUT", f"{path}/drain", seen(), asked, {"request": {"seqId": "2", "operator": "a"}}) == 422
     assert ask("GET", "/v1/consistentregion/pe/none", seen()) == 404
     assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
+
+
+def test_participants_speak_for_themselves() -> None:
+    """What one says is written down as it says it; whoever was replaced is told so, and nothing of it is kept."""
+    settings = replace(DEFINED.settings, members=("a", "b", "mq"), participants=("mq",))
+    said = Said(9, RegionSaid("orders", "mq", "p0", 7, SaidKind.JOINED, 1))
+    orders = replace(seen()["orders"], definition=replace(DEFINED, settings=settings), said={"mq": said})
+    regions = {"orders": orders}
+    written: list[RegionSaid] = []
+
+    def say(what: str, **more: object) -> Any:
+        path = f"/v1/consistentregion/region/orders/pe/mq/{what}"
+        return ask("PUT", path, regions, written, {"progress": {"process": "p1", **more}})
+
+    assert say("join", hint="127.0.0.1:4000") == {"region": "orders", "life": OFFSET, "rejected": ""}
+    for what in ("blockingcheckpoint", "checkpoint"):
+        assert say(what, life=7, seqId=2)["life"] == 7
+    say("reset", life=7, seqId=1, resetAttempt=3)
+    told = [(one.kind, one.life, one.seq_id, one.reset_attempt, one.hint) for one in written]
+    assert told == [
+        (SaidKind.JOINED, -1, 0, 0, "127.0.0.1:4000"),
+        (SaidKind.BLOCKING_CHECKPOINT_DONE, 7, 2, 0, ""),
+        (SaidKind.CHECKPOINT_DONE, 7, 2, 0, ""),
+        (SaidKind.RESET_DONE, 7, 1, 3, ""),
+    ]
+    assert {(one.region, one.member, one.process) for one in written} == {("orders", "mq", "p1")}
+    written.clear()
+    assert "another process" in say("checkpoint", life=6, seqId=2)["rejected"]
+    assert "has not joined" in say("checkpoint", seqId=2)["rejected"]
+    assert say("join", hint="localhost:4000") == 422
+    assert say("join", life="7") == 422
+    path = "/v1/consistentregion/region/orders/pe/a/checkpoint"
+    assert ask("PUT", path, regions, written, {"progress": {"process": "p1", "life": 3}}) == 404
+    assert written == []
 
 
 def test_what_there_is_not() -> None:

@@ -10,11 +10,13 @@ from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.core.regions.participants import Said, newest_said
 from kcontrol.core.regions.records import (
     RegionAsked,
     RegionDefinition,
     RegionRequest,
     RegionRequestKind,
+    RegionSaid,
     definition_key,
 )
 from kcontrol.errors import DamagedRecordError
@@ -36,10 +38,15 @@ class KafkaAskedRegions:
         self._appender = Appender(settings, topic, 0)
         self.definitions: dict[str, RegionDefinition] = {}
         self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
+        self._said: dict[str, dict[str, Said]] = {}
 
     def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
         return {kind: request for (name, kind), request in self._requests.items() if name == region}
+
+    def said(self, region: str) -> dict[str, Said]:
+        """By participant, the newest word of its newest life."""
+        return dict(self._said.get(region, {}))
 
     async def exists(self) -> bool:
         """Whether there ever was a region under this prefix. Raises ClusterError."""
@@ -61,15 +68,19 @@ class KafkaAskedRegions:
                 self.definitions[found.region] = found
             elif isinstance(found, RegionRequest):
                 self._requests[found.region, found.kind] = found
+            elif isinstance(found, RegionSaid):
+                words = self._said.setdefault(found.region, {})
+                words[found.member] = newest_said(words.get(found.member), Said(record.offset, found))
 
     def _forget(self, key: str) -> None:
         name = key.partition("/")[0]
         if key == definition_key(name):
             self.definitions.pop(name, None)
 
-    async def ask(self, record: RegionAsked) -> None:
-        """Raises RetriableError: it may or may not have been written. TopicError, AccessError."""
-        await self._appender.append([region_pair(record)])
+    async def ask(self, record: RegionAsked) -> int:
+        """Its offset. Raises RetriableError: it may or may not have been written. TopicError, AccessError."""
+        (offset,) = await self._appender.append([region_pair(record)])
+        return offset
 
     async def forget(self, region: str) -> None:
         """There is no such region any more. Raises as `ask`."""

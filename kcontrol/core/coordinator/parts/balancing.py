@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """None was looked at, as it is made."""
+    """None was looked at, as it is made: what there is without a policy."""
 
     judged: int = 0
     """The newest checkpoint that was looked at; 0: none under this claim."""
@@ -18,8 +18,12 @@ class Balancing:
     text: str = ""
     """For the status."""
 
+    def off(self) -> Balancing:
+        """Nothing is looked at: there is no policy, or another claim."""
+        return NOTHING_LOOKED_AT
+
     def anew(self, now_ms: int) -> Balancing:
-        """Nothing was looked at yet under this claim, or with this policy."""
+        """Nothing was looked at yet with this policy, under this claim."""
         return Balancing(still_ms=now_ms)
 
     def begun(self, now_ms: int, text: str) -> Balancing:
@@ -33,3 +37,6 @@ class Balancing:
     def saying(self, text: str) -> Balancing:
         """What is done about it."""
         return replace(self, text=text)
+
+
+NOTHING_LOOKED_AT = Balancing()

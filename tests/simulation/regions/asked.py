@@ -1,0 +1,28 @@
+"""What is asked and said of a simulated region."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcontrol.core.regions.participants import Said
+from kcontrol.core.regions.records import RegionDefinition, RegionRequest, RegionRequestKind
+
+
+@dataclass
+class Asked:
+    """The AskedRegions port."""
+
+    definitions: dict[str, RegionDefinition]
+    wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
+    words: dict[str, Said] = field(default_factory=dict)
+
+    def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
+        return self.wanted
+
+    def said(self, region: str) -> Mapping[str, Said]:
+        return dict(self.words)
+
+    async def look(self) -> None:
+        await asyncio.sleep(0)
