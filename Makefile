@@ -13,7 +13,7 @@ PIPELINES ?= 2
 # Every process would compile kcontrol anew, for more than a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
+.PHONY: setup demo test kubernetes-test lint types layers chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed
 
@@ -35,7 +35,7 @@ $(VENV)/.warm: $(VENV)/.installed
 # Three runs side by side, of about the same length, each with brokers of its own: what computes, then brings brokers and processes
 # along and kills them; what shares one Spark, then what is killed between two messages; and all else, which is shown as it goes. The
 # others are shown when they are over.
-PYTEST := $(PY) -m pytest -m "not heavy and not docker"
+PYTEST := $(PY) -m pytest -m "not heavy and not docker and not kubernetes"
 INTEGRATION := tests/integration
 COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos) \
 	$(addprefix $(INTEGRATION)/,security test_recovery_kills.py test_recovery_wiped.py)
@@ -52,6 +52,11 @@ else
 	wait $$spark || failed=1; cat build/one-spark.log; \
 	wait $$computing || failed=1; cat build/computing.log; exit $$failed
 endif
+
+# The operator on a real API server, which is built here once, with Go; Debian's etcd-server and kubernetes-client have to be there.
+kubernetes-test: $(VENV)/.warm
+	tests/support/kubernetes/recipe/build.sh
+	$(PY) -m pytest -m kubernetes tests/kubernetes $(PYTEST_ARGS)
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -92,9 +97,9 @@ docs-reference: setup
 COMPILE := $(PY) -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 
 lock: setup
-	$(COMPILE) --group dev --extra postgres --extra delta --extra protobuf pyproject.toml -o requirements.lock
+	$(COMPILE) --group dev --extra postgres --extra delta --extra protobuf --extra kubernetes pyproject.toml -o requirements.lock
 	$(COMPILE) -c requirements.lock --group build -o docker/build.lock
-	$(COMPILE) -c requirements.lock --extra postgres pyproject.toml -o docker/runtime.lock
+	$(COMPILE) -c requirements.lock --extra postgres --extra kubernetes pyproject.toml -o docker/runtime.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

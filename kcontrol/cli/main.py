@@ -82,6 +82,7 @@ COMMANDS = {
     "cut": "kcontrol.cli.cut",
     "region": "kcontrol.cli.region",
     "region-controller": "kcontrol.cli.region_controller",
+    "operator": "kcontrol.cli.operator",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
     "deliver": "kcontrol.cli.deliver",

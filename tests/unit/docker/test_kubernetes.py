@@ -87,7 +87,7 @@ def test_a_field_that_kubernetes_does_not_know_is_found() -> None:
 
 
 def test_all_files_are_applied_but_the_example_of_secrets() -> None:
-    files = {path.name for path in KUBERNETES.iterdir()}
+    files = {path.name for path in KUBERNETES.glob("*.yaml")}
     assert files == {*KUSTOMIZATION["resources"], "kustomization.yaml", "secrets.example.yaml"}
     assert KUSTOMIZATION["namespace"] in of_kind("Namespace")
     [image] = KUSTOMIZATION["images"]

@@ -1,0 +1,1 @@
+"""Kubernetes' API server: objects that are read and written, and news of them."""

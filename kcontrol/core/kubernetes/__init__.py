@@ -1,0 +1,1 @@
+"""kcontrol's custom resources in Kubernetes: what follows from what they say, as functions of it."""

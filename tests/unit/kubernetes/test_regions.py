@@ -1,0 +1,71 @@
+"""ConsistentRegions: what is defined, asked for once, and made for a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod
+from kcontrol.core.kubernetes.regions import region_operator_of, region_status, requests_of, settings_of
+from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
+from kcontrol.core.regions.log_view import RegionLogView
+from kcontrol.core.regions.model import RegionSettings, Trigger
+from tests.unit.kubernetes.resources import resource
+
+
+def region(name: str = "orders", **spec: Any) -> dict[str, Any]:
+    return resource(REGION, name, {"pipelines": ["enrich", "totals"], **spec})
+
+
+def test_it_is_defined_as_a_file_would_define_it() -> None:
+    assert settings_of(region()) == RegionSettings("orders", ("enrich", "totals"))
+    driven = settings_of(region(trigger="operatorDriven", operatorsToTrigger=["totals"], drainTimeout=0.5))
+    assert (driven.trigger, driven.triggers) == (Trigger.OPERATOR_DRIVEN, ("totals",))
+    assert (driven.max_reset_attempts, driven.drain_timeout_ms) == (1_000, 500)
+
+
+def test_each_id_asks_once() -> None:
+    wanted = region(drainRequest={"id": "d1", "hold": True}, resetRequest={"id": "r1", "force": True})
+    reset, drain = requests_of(wanted, 5)
+    assert (reset.kind, reset.force, drain.kind, drain.hold) == ("reset", True, "drain", True)
+    assert drain.request_id == "kubernetes-uid-of-orders-d1"
+    asked = {**wanted, "status": {"asked": {"drain": "d1", "reset": "r0"}}}
+    assert [each.kind for each in requests_of(asked, 5)] == ["reset"]
+
+
+def test_nobody_has_been_in_charge_yet() -> None:
+    assert region_status(RegionLogView(), ["enrich-0: Failed"]) == {"podsNotRunning": ["enrich-0: Failed"]}
+
+
+def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:
+    own = resource(PIPELINE, "totals", {"nodes": 1, "code": {"file": "a.py", "text": "x"}, "image": "mine:1"})
+    made = region_operator_of("job", [region(), region("more")], [own])
+    assert made["spec"]["numRegions"] == 2
+    assert made["spec"]["image"] == "mine:1"
+    assert [each["name"] for each in made["metadata"]["ownerReferences"]] == ["orders", "more"]
+
+
+def owned(kind: str, name: str, owner: tuple[str, str, str], phase: str = "Running") -> dict[str, Any]:
+    api, above, uid = owner
+    reference = {"apiVersion": api, "kind": above, "name": uid.removeprefix("uid-of-"), "uid": uid}
+    return {
+        "kind": kind,
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "ownerReferences": [reference]},
+        "status": {"phase": phase},
+    }
+
+
+def test_a_pods_pipeline_is_found_through_what_owns_it() -> None:
+    sets = {"uid-of-enrich": owned("StatefulSet", "enrich", (API_VERSION, PIPELINE, "uid-of-enrich"))}
+    pod = owned("Pod", "enrich-0", ("apps/v1", "StatefulSet", "uid-of-enrich"))
+    assert pipeline_of_pod(pod, sets) == "enrich"
+    labelled = {**pod, "metadata": {"name": "x", "labels": {"kcontrol-pipeline": "enrich"}}}
+    assert pipeline_of_pod(labelled, sets) == ""
+    assert pipeline_of_pod(pod, {}) == ""
+
+
+def test_pods_that_do_not_run() -> None:
+    owner = ("apps/v1", "StatefulSet", "uid-of-enrich")
+    leaving = owned("Pod", "enrich-2", owner)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    pods = [owned("Pod", "enrich-0", owner), owned("Pod", "enrich-1", owner, "Failed"), leaving]
+    assert not_running(4, "enrich", pods) == ["enrich-1: Failed", "enrich-2: Deleted", "enrich-3: no pod"]
