@@ -151,15 +151,7 @@ def measure(
 ) -> None:
     """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`."""
     console.print(part)
-    if part == "recovery":
-        findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
-        return
-    if part == "shards":
-        findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
-        return
-    if part == "cluster":
-        clusters = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
-        findings.cluster = measure_entries(clusters.agents, clusters.entries, clusters.whole, console.print)
+    if _measured_alone(part, console, findings, quick, killed):
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
@@ -202,6 +194,23 @@ def measure(
                 findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
+
+
+def _measured_alone(
+    part: str, console: Console, findings: Findings, quick: bool, killed: Sequence[str]
+) -> bool:
+    """Whether it is a part that needs no broker, or has its own; it is measured then."""
+    match part:
+        case "recovery":
+            findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
+        case "shards":
+            findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
+        case "cluster":
+            sizes = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
+            findings.cluster = measure_entries(sizes.agents, sizes.entries, sizes.whole, console.print)
+        case _:
+            return False
+    return True
 
 
 def _scales(servers: str, console: Console, quick: bool, nodes: int | None) -> list[ScaleRun]:

@@ -22,7 +22,7 @@ HEARD_WITHIN_S = 10.0
 
 
 @dataclass
-class _Heard:
+class _HeardPipeline:
     """One pipeline's logs. at: offset of its newest status; since: when that was first seen here."""
 
     logs: PipelineLogs
@@ -35,7 +35,7 @@ class KafkaSide:
 
     def __init__(self, cluster: ClusterSettings) -> None:
         self._cluster = cluster
-        self._pipelines: dict[str, tuple[AsyncExitStack, _Heard]] = {}
+        self._pipelines: dict[str, tuple[AsyncExitStack, _HeardPipeline]] = {}
         self._regions: dict[str, tuple[AsyncExitStack, RegionReader]] = {}
 
     async def close(self) -> None:
@@ -65,11 +65,11 @@ class KafkaSide:
             heard.at, heard.since_s = at, now_s
         return view.status(), at >= 0 and now_s - heard.since_s <= HEARD_WITHIN_S
 
-    async def _heard(self, name: str) -> _Heard:
+    async def _heard(self, name: str) -> _HeardPipeline:
         if name not in self._pipelines:
             stack = AsyncExitStack()
             logs = await stack.enter_async_context(pipeline_logs(self._cluster, name))
-            self._pipelines[name] = stack, _Heard(logs)
+            self._pipelines[name] = stack, _HeardPipeline(logs)
         return self._pipelines[name][1]
 
     # --- regions --------------------------------------------------------------------------------------------
