@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bench import plan, topics
 from bench.checkpoints import measure_checkpoints
-from bench.cluster import measure_entries
+from bench.cluster import EntryRate, measure_entries
 from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
@@ -158,8 +158,7 @@ def measure(
         findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
         return
     if part == "cluster":
-        clusters = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
-        findings.cluster = measure_entries(clusters.agents, clusters.entries, clusters.whole, console.print)
+        findings.cluster = _entries(console, quick)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
@@ -202,6 +201,11 @@ def measure(
                 findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
+
+
+def _entries(console: Console, quick: bool) -> list[EntryRate]:
+    sizes = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
+    return measure_entries(sizes.agents, sizes.entries, sizes.whole, console.print)
 
 
 def _scales(servers: str, console: Console, quick: bool, nodes: int | None) -> list[ScaleRun]:
