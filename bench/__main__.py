@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bench import plan, topics
 from bench.checkpoints import measure_checkpoints
-from bench.cluster import EntryRate, measure_entries
+from bench.cluster import measure_entries
 from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
@@ -154,11 +154,8 @@ def measure(
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
         return
-    if part == "shards":
-        findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
-        return
-    if part == "cluster":
-        findings.cluster = _entries(console, quick)
+    if part in ("shards", "cluster"):
+        _on_no_broker(part, console, findings, quick)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
@@ -203,9 +200,12 @@ def measure(
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 
 
-def _entries(console: Console, quick: bool) -> list[EntryRate]:
+def _on_no_broker(part: str, console: Console, findings: Findings, quick: bool) -> None:
+    if part == "shards":
+        findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
+        return
     sizes = plan.QUICK_CLUSTERS if quick else plan.CLUSTERS
-    return measure_entries(sizes.agents, sizes.entries, sizes.whole, console.print)
+    findings.cluster = measure_entries(sizes.agents, sizes.entries, sizes.whole, console.print)
 
 
 def _scales(servers: str, console: Console, quick: bool, nodes: int | None) -> list[ScaleRun]:
