@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,7 +39,7 @@ class _Pod:
         self.kubelet, self.pod, self.address = kubelet, pod, address
         self.name, self.uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         self.home = kubelet.home / f"{self.name}-{self.uid[:8]}"
-        self.home.mkdir(parents=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         self.process: subprocess.Popen[bytes] | None = None
         self.is_ready, self.restarts = False, 0
         self.ended_s = 0.0
@@ -196,7 +197,7 @@ class Kubelet(threading.Thread):
             try:
                 self._look()
             except Exception as error:  # noqa: BLE001 - what fails once is tried again, and shown
-                self.failures.append(f"{type(error).__name__}: {error}")
+                self.failures.append("".join(traceback.format_exception(error)))
 
     def stop(self) -> None:
         self._stopping.set()
