@@ -48,6 +48,18 @@ def values_of(
 ) -> Iterator[bytes]:
     """The committed values at offsets [from_, to), which the partition is known to reach, but for those of some steps. Raises
     TimeoutError."""
+    return (value for _, value in placed_values_of(settings, topic, partition, from_, to, without))
+
+
+def placed_values_of(
+    settings: ClusterSettings,
+    topic: str,
+    partition: int,
+    from_: int,
+    to: int,
+    without: Container[int] = (),
+) -> Iterator[tuple[int, bytes]]:
+    """The same with their offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": settings.bootstrap_servers,
@@ -74,7 +86,7 @@ def values_of(
             from_ = offset + 1
             headers = dict(message.headers() or ())
             if STEP_HEADER not in headers or int(headers[STEP_HEADER] or 0) not in without:
-                yield message.value() or b""
+                yield offset, message.value() or b""
     finally:
         consumer.close()
 
