@@ -25,6 +25,7 @@ from kcontrol.core.regions.leading import (
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, RegionTombstone, read_on
 from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState
 from kcontrol.core.regions.participants import ParticipantsHeard
+from kcontrol.core.regions.pods import PodsHeard
 from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError
@@ -43,13 +44,14 @@ _MOST_CHANGES = 10_000
 class RegionTimes:
     """silence_ms: nobody is in charge of a region whose log has not grown for so long. beat_ms: whoever is writes at least
     so often. look_ms: how often members are looked at; busy_ms: while they are drained, or brought into line.
-    keep_changes: so many of the newest stay in the log."""
+    keep_changes: so many of the newest stay in the log. pods_lease_ms: what was said of pods counts for so long."""
 
     silence_ms: int = 10_000
     beat_ms: int = 3_000
     look_ms: int = 500
     busy_ms: int = 50
     keep_changes: int = 1_000
+    pods_lease_ms: int = 30_000
 
 
 class _PushedAsideError(Exception):
@@ -85,7 +87,7 @@ class RegionSession:
         """Of which rollback, and who."""
         self._checked = ("", "")
         self._led_from = 0
-        self._heard = ParticipantsHeard()
+        self._heard, self._pods = ParticipantsHeard(), PodsHeard()
         self._waits: tuple[str, ...] = ()
 
     def stop(self) -> None:
@@ -140,7 +142,7 @@ class RegionSession:
     async def _lead(self) -> None:
         """Until it is stopped, or the region is deleted. Raises _PushedAsideError, FencedError."""
         self._alarm, self._cut, self._in_line, self._waits = (-1, None, 0), None, frozenset(), ()
-        self._back, self._checked = ("", frozenset()), ("", "")
+        self._back, self._checked, self._pods = ("", frozenset()), ("", ""), PodsHeard()
         self._see(await self._log.take())
         self._led_from = 1 + (0 if self._view.newest is None else self._view.newest.number)
         definition, value = self._definition, self._view.value
@@ -153,7 +155,7 @@ class RegionSession:
             if definition is None:
                 break
             try:
-                seen = self._with_participants(
+                seen = self._with_what_was_said(
                     await self._members.look(self._value.region.settings.pipelines)
                 )
                 await self._check_rollback(seen)
@@ -172,14 +174,18 @@ class RegionSession:
         elif self._clock.monotonic_ms() - self._proved_ms >= self._times.beat_ms:
             await self._beat(ended=False)
 
-    def _with_participants(self, pipelines: MembersSeen) -> MembersSeen:
+    def _with_what_was_said(self, pipelines: MembersSeen) -> MembersSeen:
+        """By participants of themselves, and of the pipelines' pods."""
         settings, said = self._value.region.settings, self._asked.said(self._region)
         now_ms = self._clock.monotonic_ms()
         self._heard = self._heard.listened(said, now_ms)
         doubts = [
             self._heard.doubts(name, now_ms, settings.participant_lease_ms) for name in settings.participants
         ]
+        self._pods = self._pods.listened(self._asked.pods(self._region), now_ms)
+        perhaps, away = self._pods.doubts(now_ms, self._times.pods_lease_ms)
         unknown, ill = [one for one, _ in doubts if one], [one for _, one in doubts if one]
+        unknown, ill = [*unknown, *perhaps], [*ill, *away]
         healthy = pipelines.healthy
         if ill or healthy is False:
             healthy = False

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kcontrol.core.regions.log_view import RegionLogged
 from kcontrol.core.regions.participants import ParticipantSaid
+from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionCut,
@@ -54,6 +55,10 @@ class AskedRegions(Protocol):
 
     def said(self, region: str) -> Mapping[str, ParticipantSaid]:
         """By participant, the newest word of its newest life."""
+        ...
+
+    def pods(self, region: str) -> PodsSaid | None:
+        """The newest word of its pipelines' pods, however old; None: nobody has ever said any."""
         ...
 
     async def look(self) -> None:

@@ -13,12 +13,14 @@ from kcontrol.core.kubernetes.regions import BY
 from kcontrol.core.model import Status
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings
-from kcontrol.core.regions.records import RegionRequest
+from kcontrol.core.regions.records import RegionPods, RegionRequest
 from kcontrol.errors import ConfigurationError, NotFoundError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 
 HEARD_WITHIN_S = 10.0
 """A coordinator says how its pipeline is every two seconds."""
+PODS_SAID_EVERY_S = 5.0
+"""While any is away: well within the lease of what is said of them."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class KafkaSide:
         self._cluster = cluster
         self._pipelines: dict[str, tuple[AsyncExitStack, _HeardPipeline]] = {}
         self._regions: dict[str, tuple[AsyncExitStack, RegionReader]] = {}
+        self._said_away: dict[str, tuple[tuple[str, ...], float]] = {}
+        """By region: what was said last of its pods, and when."""
 
     async def close(self) -> None:
         await self.forget((), ())
@@ -47,6 +51,7 @@ class KafkaSide:
             await self._pipelines.pop(name)[0].aclose()
         for name in [name for name in self._regions if name not in regions]:
             await self._regions.pop(name)[0].aclose()
+            self._said_away.pop(name, None)
 
     # --- pipelines ------------------------------------------------------------------------------------------
 
@@ -98,6 +103,16 @@ class KafkaSide:
         is_there = newest is not None and newest.request_id == request.request_id
         if not is_there and reader.view.answer(request.request_id) is None:
             await reader.asked.ask(request)
+
+    async def say_pods(self, pods: RegionPods) -> None:
+        """At once when others are away than before, and again while any is. Raises RetriableError, AccessError."""
+        now_s = time.monotonic()
+        before, said_s = self._said_away.get(pods.region, (None, 0.0))
+        if pods.away == before and (not before or now_s - said_s < PODS_SAID_EVERY_S):
+            return
+        reader = await self._reader(pods.region)
+        await reader.asked.ask(pods)
+        self._said_away[pods.region] = pods.away, now_s
 
     async def undefine(self, region: str, by: str) -> None:
         """If it is defined by whom it is to be. Raises NotNowError: its pipelines are being taken back. RetriableError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcontrol.adapters.clock import SystemClock
@@ -14,6 +15,7 @@ from kcontrol.core.kubernetes.conditions import Condition, status_with
 from kcontrol.core.kubernetes.regions import (
     defined_by,
     has_started,
+    pods_of,
     region_operator_of,
     region_status,
     requests_of,
@@ -114,14 +116,9 @@ class RegionsPass:
         for request in requests_of(region, self._clock.now_ms()):
             await self._kafka.ask(request)
             asked[request.kind.value] = region["spec"][f"{request.kind}Request"]["id"]
-        await self._say(region, self._shown(region, view, asked), Condition("Defined", True, "Defined"))
-
-    def _shown(self, region: Manifest, view: RegionLogView, asked: dict[str, str]) -> dict[str, Any]:
-        namespace = meta_of(region).namespace
-        away = [one for name in region["spec"]["pipelines"] for one in self._scene.away(namespace, name)]
-        status = region_status(view, away)
-        before = (region.get("status") or {}).get("asked") or {}
-        return {**status, "asked": {**before, **asked}} if asked else status
+        away = [one for name in region["spec"]["pipelines"] for one in self._scene.away(meta.namespace, name)]
+        await self._kafka.say_pods(pods_of(region, away, self._clock.now_ms()))
+        await self._say(region, _shown(region, view, away, asked), Condition("Defined", True, "Defined"))
 
     async def _deleted(self, region: Manifest) -> None:
         """The definition first. Where Kafka can't be asked for long, the resource goes all the same."""
@@ -147,3 +144,11 @@ class RegionsPass:
         after = status_with(resource, status, (condition,), utc(self._clock.now_ms()))
         if after is not None:
             await self._objects.put_status(resource, after)
+
+
+def _shown(
+    region: Manifest, view: RegionLogView, away: Sequence[str], asked: Mapping[str, str]
+) -> dict[str, Any]:
+    status = region_status(view, away)
+    before = (region.get("status") or {}).get("asked") or {}
+    return {**status, "asked": {**before, **asked}} if asked else status

@@ -8,12 +8,12 @@ from typing import Any
 from kcontrol.core.kubernetes.resources import API_VERSION, REGION_OPERATOR, Manifest, meta_of, owner_of
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings, Trigger
-from kcontrol.core.regions.records import RegionRequest, RegionRequestKind
+from kcontrol.core.regions.records import RegionPods, RegionRequest, RegionRequestKind
 
 BY = "kubernetes"
 RARELY_DRAINED_ATTEMPTS, ATTEMPTS = 1_000, 5
 _TRIGGERS = {"periodic": Trigger.PERIODIC, "operatorDriven": Trigger.OPERATOR_DRIVEN}
-_MOST_WAITS = 100
+_MOST_WAITS = _MOST_AWAY = 100
 
 
 def settings_of(region: Mapping[str, Any]) -> RegionSettings:
@@ -52,6 +52,11 @@ def requests_of(region: Mapping[str, Any], at_ms: int) -> list[RegionRequest]:
         hold, force = wish.get("hold", False), wish.get("force", False)
         found.append(RegionRequest(meta.name, kind, defined_by(region), at_ms, request_id, hold, force))
     return found
+
+
+def pods_of(region: Mapping[str, Any], away: Sequence[str], at_ms: int) -> RegionPods:
+    """As the region's controller is told of them: one that is away is enough for it, so not all are named."""
+    return RegionPods(meta_of(region).name, defined_by(region), at_ms, tuple(away[:_MOST_AWAY]))
 
 
 def region_status(view: RegionLogView, away: Sequence[str]) -> Manifest:

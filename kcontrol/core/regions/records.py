@@ -115,6 +115,20 @@ class RegionSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionPods:
+    """`REGION/pods` in the topic of regions: which pods of the region's pipelines do not run, as whoever watches them says.
+    While there are any it is said again and again: a word that is old counts for nothing.
+
+    away: each with its phase, for people; (): all run.
+    """
+
+    region: str
+    by: str
+    at_ms: int
+    away: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RegionRollback:
     """Back to a cut: what was asked for, and is gone on with until all pipelines are back. The fields are those of the
     request."""
@@ -252,7 +266,7 @@ class RegionBeat:
     ended: bool = False
 
 
-RegionAsked = RegionDefinition | RegionRequest | RegionSaid
+RegionAsked = RegionDefinition | RegionRequest | RegionSaid | RegionPods
 """What lies in the topic of regions."""
 
 RegionRecord = RegionChange | RegionCut | RegionBeat
@@ -276,6 +290,8 @@ def region_key(record: RegionAsked | RegionRecord) -> str:
             return f"{record.region}/request/{record.kind}"
         case RegionSaid():
             return said_key(record.region, record.member, record.process)
+        case RegionPods():
+            return f"{record.region}/pods"
         case RegionChange():
             return change_key(record.number)
         case RegionCut():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.regions.participants import ParticipantSaid
+from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import RegionDefinition, RegionRequest, RegionRequestKind
 
 
@@ -17,12 +18,16 @@ class Asked:
     definitions: dict[str, RegionDefinition]
     wanted: dict[RegionRequestKind, RegionRequest] = field(default_factory=dict)
     words: dict[str, ParticipantSaid] = field(default_factory=dict)
+    pods_said: PodsSaid | None = None
 
     def requests(self, region: str) -> Mapping[RegionRequestKind, RegionRequest]:
         return self.wanted
 
     def said(self, region: str) -> Mapping[str, ParticipantSaid]:
         return dict(self.words)
+
+    def pods(self, region: str) -> PodsSaid | None:
+        return self.pods_said
 
     async def look(self) -> None:
         await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings, RegionState
+from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionChange,
@@ -22,6 +23,7 @@ from kcontrol.core.regions.records import (
     RegionDefinition,
     RegionEventKind,
     RegionOutcome,
+    RegionPods,
     RegionRecord,
     RegionRequest,
     RegionRequestKind,
@@ -174,12 +176,13 @@ class RegionWorld:
             settings = replace(settings, members=(*MEMBERS, OUTSIDE))
         self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
+        self._pods = Random(seed)
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.processes: list[Process] = []
         self._dead: list[Process] = []
         self.asked_at: dict[str, int] = {}
         self.as_of: dict[str, int] = {}
-        self._started = self._requests = self._led_from = 0
+        self._started = self._requests = self._led_from = self._pods_said = 0
         self._view, self._read = RegionLogView(), 0
 
     def run(self) -> None:
@@ -229,6 +232,7 @@ class RegionWorld:
     def _fault(self) -> None:
         random, pipelines = self.random, self.pipelines
         name = random.choice(MEMBERS)
+        self._say_pods()
         outside = self.outside
         if outside is not None and random.random() < 0.1:
             self.counts["participants begun again"] += 1
@@ -257,6 +261,14 @@ class RegionWorld:
                 self._ask_rollback()
             case _:
                 self._ask(random.choice((RegionRequestKind.RESUME, RegionRequestKind.RESET)))
+
+    def _say_pods(self) -> None:
+        """Whoever watches them may die after any word, and takes none back."""
+        if self._pods.random() < 0.05:
+            away = self._pods.choice(((), ("p-0: Pending",)))
+            self._pods_said += 1
+            self.counts["pods away"] += bool(away)
+            self.asked.pods_said = PodsSaid(self._pods_said, RegionPods(REGION, "k", 0, away))
 
     def _calm_down(self) -> None:
         self.loss = 0.0

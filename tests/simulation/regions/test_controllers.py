@@ -12,12 +12,13 @@ from kcontrol.core.regions import leading
 from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
 from kcontrol.core.regions.model import Region
 from kcontrol.core.regions.participants import ParticipantSaid
+from kcontrol.core.regions.pods import PodsHeard
 from kcontrol.errors import FencedError
 from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import AFTER, FOLDS, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, ONE_WRITES, RegionWorld
 
 _SCHEDULES = 12
 
@@ -40,6 +41,7 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["taken over"] > _SCHEDULES
     assert counts["cuts"] > 3, counts
     assert counts["participants begun again"] > 3, counts
+    assert counts["pods away"] > 3, counts
 
 
 def _nobody_is_fenced() -> AbstractContextManager[object]:
@@ -78,6 +80,11 @@ def _what_is_held_fast_is_saved() -> AbstractContextManager[object]:
     return patch.object(leading, "said_event", said_event)
 
 
+def _a_word_of_pods_counts_for_ever() -> AbstractContextManager[object]:
+    doubts = PodsHeard.doubts
+    return patch.object(PodsHeard, "doubts", lambda self, now_ms, lease_ms: doubts(self, now_ms, 10**9))
+
+
 @pytest.mark.parametrize(
     ("rule", "found"),
     [
@@ -85,6 +92,7 @@ def _what_is_held_fast_is_saved() -> AbstractContextManager[object]:
         (_who_was_pushed_aside_goes_on, (ONE_WRITES,)),
         (_whoever_takes_over_says_nothing, (FOLDS,)),
         (_what_is_held_fast_is_saved, (AFTER,)),
+        (_a_word_of_pods_counts_for_ever, (ANSWERED,)),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

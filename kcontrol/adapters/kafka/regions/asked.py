@@ -11,9 +11,11 @@ from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.core.regions.participants import ParticipantSaid, newest_said
+from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     RegionAsked,
     RegionDefinition,
+    RegionPods,
     RegionRequest,
     RegionRequestKind,
     RegionSaid,
@@ -39,6 +41,7 @@ class KafkaAskedRegions:
         self.definitions: dict[str, RegionDefinition] = {}
         self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
         self._said: dict[str, dict[str, ParticipantSaid]] = {}
+        self._pods: dict[str, PodsSaid] = {}
 
     def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
@@ -47,6 +50,10 @@ class KafkaAskedRegions:
     def said(self, region: str) -> dict[str, ParticipantSaid]:
         """By participant, the newest word of its newest life."""
         return dict(self._said.get(region, {}))
+
+    def pods(self, region: str) -> PodsSaid | None:
+        """The newest word of its pipelines' pods, however old; None: nobody has ever said any."""
+        return self._pods.get(region)
 
     async def exists(self) -> bool:
         """Whether there ever was a region under this prefix. Raises ClusterError."""
@@ -73,6 +80,8 @@ class KafkaAskedRegions:
                 words[found.member] = newest_said(
                     words.get(found.member), ParticipantSaid(record.offset, found)
                 )
+            elif isinstance(found, RegionPods):
+                self._pods[found.region] = PodsSaid(record.offset, found)
 
     def _forget(self, key: str) -> None:
         name = key.partition("/")[0]
