@@ -98,7 +98,7 @@ def test_what_happens_to_bad_records() -> None:
         ({"topic": "t", "starting_offsets": {0: -1}}, r"starting_offsets = .*greater than or equal to 0"),
         (
             {"topic": "t", "value_format": "xml"},
-            "value_format = 'xml': must be 'json', 'avro', 'confluent-avro' or 'confluent-json'",
+            "value_format = 'xml': must be 'json', 'avro', 'confluent-avro', 'confluent-json' or 'confluent-protobuf'",
         ),
         ({"topic": "t", "value_format": "json"}, "value_format = 'json' needs schema="),
         ({"topic": "t", "schema": DDL}, "schema is given without value_format"),
