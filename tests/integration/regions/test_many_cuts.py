@@ -69,6 +69,7 @@ def test_two_hundred_cuts_are_what_the_outer_input_leads_to(
         region.apply(period="100 ms")
         with region.controlled("first") as controller:
             cuts: dict[int, RegionCut] = {}
+            kills = 0
             while len(cuts) < CUTS:
                 wanted = len(cuts) + KILL_EVERY
 
@@ -78,6 +79,8 @@ def test_two_hundred_cuts_are_what_the_outer_input_leads_to(
 
                 until(there, f"{wanted} cuts", PATIENCE_S, controller.text)
                 processes[chosen.choice(NAMES)].restart()
+                kills += 1
             region.check_log()
-    assert sorted(cuts) == list(range(min(cuts), max(cuts) + 1)), "none is left out"
+    given_up = max(cuts) - min(cuts) + 1 - len(cuts)
+    assert given_up <= kills, "a drain is given up when a node that it waits for is killed, and else never"
     region.recompute(cuts)
