@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, BY, TheRegion
-from kcontrol.adapters.http.resets import MAX_LEFT, MAX_TEXT
+from kcontrol.adapters.http.resets import MAX_LEFT, MAX_TEXT, By, OnlyPlan, VoidRecords
 from kcontrol.requests.region_rollbacks import RollbackOrder
 
 router = APIRouter(prefix="/v1/regions/{region}", tags=["regions"])
@@ -26,7 +26,7 @@ class WantedRollback(BaseModel):
 
     to_cut: int = Field(ge=1, le=2**63 - 1, description="All steps after it are void.")
     why: str = Field(default="", max_length=MAX_TEXT, description="For whoever reads the logs.")
-    by: str = Field(default="", max_length=MAX_TEXT, description="Who asks; it is recorded as it is.")
+    by: By = ""
     leave_behind: list[str] = Field(
         default=[],
         max_length=MAX_LEFT,
@@ -40,7 +40,7 @@ class WantedRollback(BaseModel):
         description="The region's newest change, as a plan has answered: refused if it is another one, so that the same "
         "request again takes nothing more back.",
     )
-    plan: bool = Field(default=False, description="Look at everything, and change nothing.")
+    plan: OnlyPlan = False
 
 
 class BackAnswer(BaseModel):
@@ -49,9 +49,7 @@ class BackAnswer(BaseModel):
     pipeline: str
     to_step: int
     void_to: int = Field(description="Its last step; `to_step`, where it was never beyond.")
-    void_records: dict[str, int] = Field(
-        description="By topic, how many records void steps wrote. They stay there."
-    )
+    void_records: VoidRecords
     rerun_steps: int = Field(
         description="How many steps a node runs again that has not kept `to_step`, and compares with the log."
     )

@@ -7,6 +7,7 @@ itself, or nothing, before it answers.
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,6 +21,12 @@ router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["requests"])
 MAX_TEXT = 500
 MAX_LEFT = 1_000
 
+By = Annotated[str, Field(max_length=MAX_TEXT, description="Who asks; it is recorded as it is.")]
+OnlyPlan = Annotated[bool, Field(description="Look at everything, and change nothing.")]
+VoidRecords = Annotated[
+    dict[str, int], Field(description="By topic, how many records void steps wrote. They stay there.")
+]
+
 
 class WantedReset(BaseModel):
     """Which step the pipeline goes back to."""
@@ -30,7 +37,7 @@ class WantedReset(BaseModel):
         ge=1, le=2**63 - 1, description="The last step that is to count: all after it are void."
     )
     why: str = Field(default="", max_length=MAX_TEXT, description="For whoever reads the log.")
-    by: str = Field(default="", max_length=MAX_TEXT, description="Who asks; it is recorded as it is.")
+    by: By = ""
     leave_behind: list[str] = Field(
         default=[],
         max_length=MAX_LEFT,
@@ -44,7 +51,7 @@ class WantedReset(BaseModel):
         description="The newest step, as a plan has answered with `void_to`: refused if it is another one, so that the same "
         "request again resets nothing more.",
     )
-    plan: bool = Field(default=False, description="Look at everything, and change nothing.")
+    plan: OnlyPlan = False
 
 
 class ResetAnswer(BaseModel):
@@ -56,9 +63,7 @@ class ResetAnswer(BaseModel):
     step: int = Field(description="The step that says so. The pipeline goes on with the one after it.")
     void_from: int
     void_to: int
-    void_records: dict[str, int] = Field(
-        description="By topic, how many records void steps wrote. They stay there."
-    )
+    void_records: VoidRecords
     rerun_after: int = Field(
         description="The step whose state is opened by a node that has not kept `to_step`."
     )

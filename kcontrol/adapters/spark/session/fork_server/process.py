@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kcontrol.adapters.spark.session.fork_server.serving import THREADS, differing
@@ -52,6 +53,15 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
 
+    def abandon(self) -> None:
+        """End it where it has forked nothing: at once, whether it has imported all or not."""
+        self._process.kill()
+        self._process.wait()
+        place = Path(self.address)
+        with suppress(OSError):
+            place.unlink()
+            place.parent.rmdir()
+
 
 class Early:
     """One that was begun before anybody knew whether Spark will be used, for who comes to use it."""
@@ -64,23 +74,21 @@ class Early:
         if self.server is not None or os.environ.get(SWITCH) == "0" or not hasattr(os, "fork"):
             return
         os.environ.setdefault(TIMEZONE, "1")
-        try:
+        with suppress(OSError):
             self.server = ServerProcess()
-        except OSError:
-            return
 
     def taken(self) -> ServerProcess | None:
         """It, whose end is now up to the caller; None if there is none, or it is no use any more."""
         server, self.server = self.server, None
         if server is not None and not (server.runs and server.fits):
-            server.close()
+            server.abandon()
             return None
         return server
 
     def close(self) -> None:
         """End it, if nobody has taken it."""
         if self.server is not None:
-            self.server.close()
+            self.server.abandon()
             self.server = None
 
 
