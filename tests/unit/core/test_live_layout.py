@@ -22,6 +22,7 @@ from kcontrol.core.model import (
     NodePhase,
     PipelineSpec,
 )
+from kcontrol.core.node.table import NodeStage
 from kcontrol.core.step.layout_change import assigned
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import boundary, checkpoint
@@ -29,6 +30,7 @@ from tests.unit.core.test_layout_change import SAVED, given
 from tests.unit.core.test_resets import reset
 
 _TIMEOUT_MS = 60_000
+_BEAT_MS = 500
 WIDE = replace(
     SAVED,
     inputs=(replace(SAVED.inputs[0], start_offsets=(0,) * 3, node_of=(0, 1, 0)),),
@@ -112,6 +114,14 @@ def held() -> tuple[CoordinatorDriver, list[Command]]:
     effects = ready(driver, copied_step=1)
     assert told(driver).phase is LayoutPhase.SWITCHING
     return driver, to_save(effects)
+
+
+def nodes_alone_speak(driver: CoordinatorDriver) -> None:
+    """For as long as makes others silent, and it is listened all the time."""
+    for _ in range(WIDE.limits.heartbeat_timeout_ms // _BEAT_MS):
+        driver.log.now_ms += _BEAT_MS
+        for node in range(2):
+            driver.say(node)
 
 
 def goes_on(driver: CoordinatorDriver) -> bool:
@@ -211,9 +221,7 @@ def test_what_was_said_for_another_request_or_long_ago_does_not_count() -> None:
     ready(driver, copied_step=1, request_id="l0")
     assert "waiting for node 0, 1, 2" in told(driver).text
     ready(driver)
-    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
-    for node in range(2):
-        driver.say(node)
+    nodes_alone_speak(driver)
     assert "waiting for node 0, 1, 2" in told(driver).text
 
 
@@ -252,12 +260,21 @@ def test_a_pause_and_an_error_of_a_process_end_it_and_steps_go_on() -> None:
 
 def test_a_pause_ends_when_somebody_falls_silent_in_it_and_steps_go_on() -> None:
     driver, _ = held()
-    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
-    for node in range(2):
-        driver.say(node)
+    nodes_alone_speak(driver)
     assert told(driver).phase is LayoutPhase.GIVEN_UP
     assert "node 0, 1, 2 fell silent when all had copied. Nothing was changed" in told(driver).text
     assert goes_on(driver)
+
+
+def test_nobody_fell_silent_while_the_coordinator_itself_slept() -> None:
+    driver, _ = held()
+    for node in range(2):
+        driver.say(node)
+    driver.tick(WIDE.limits.heartbeat_timeout_ms)
+    assert told(driver).phase is LayoutPhase.SWITCHING
+    ready(driver, copied_step=1)
+    nodes_alone_speak(driver)
+    assert "fell silent when all had copied" in told(driver).text
 
 
 def test_a_pause_ends_when_the_last_step_is_not_saved_in_time() -> None:
@@ -367,6 +384,46 @@ def test_a_node_ends_its_incarnation_when_it_reads_of_a_live_change_and_not_of_a
     ended = only(Exit, driver.see_step(live))
     assert (ended.relaid, ended.replaced) == (True, False)
     assert "was changed after step 1: there are 2 nodes since" in ended.reason
+
+
+def reads_the_definition_first() -> NodeDriver:
+    """Somebody who was quicker has gone on by a live change, which this node has not read."""
+    driver = NodeDriver(SAVED)
+    driver.joined()
+    driver.see_step(boundary(1, nodes=2))
+    assert exits(driver.see(assigned(SAVED, replace(given(), live=True)))) == []
+    return driver
+
+
+def exits(effects: list[Any]) -> list[Exit]:
+    return [each for each in effects if isinstance(each, Exit)]
+
+
+def test_a_node_that_reads_the_definition_by_a_live_change_before_the_change_goes_on_by_that() -> None:
+    driver = reads_the_definition_first()
+    driver.command(CommandKind.OPEN, 1)
+    assert driver.state.at is NodeStage.CLOSED, "nothing is begun by the definition before"
+    assert exits(driver.tick(1_000)) == []
+    assert only(Exit, driver.see_step(replace(given(), live=True))).relaid
+
+
+def test_so_does_one_that_has_slept_through_two_of_them() -> None:
+    driver = reads_the_definition_first()
+    driver.see(assigned(SAVED, replace(given(number=2), live=True)))
+    assert only(Exit, driver.see_step(replace(given(), live=True))).relaid
+
+
+def test_a_definition_by_a_change_that_was_made_between_two_runs_ends_a_node_for_good() -> None:
+    driver = reads_the_definition_first()
+    assert not only(Exit, driver.see_step(given())).relaid
+
+
+def test_a_change_that_is_not_read_for_long_is_not_waited_for() -> None:
+    driver = reads_the_definition_first()
+    assert exits(driver.tick(SAVED.limits.open_timeout_ms - 1)) == []
+    ended = only(Exit, driver.tick(1))
+    assert not ended.relaid
+    assert "is one by change 1 of its layout, which node 0 has not read" in ended.reason
 
 
 def test_a_node_that_joins_by_the_definition_before_ends_at_once() -> None:
