@@ -73,7 +73,7 @@ class NodeMachine:
     assignment: int = 0
     """The change of the layout that it is by; 0: before the first."""
     ahead_ms: int = -1
-    """Since when there is a definition by a change of the layout that was not read yet in the log of steps; -1: there is none."""
+    """Since when there is a definition by a change of the layout that the log of steps has yet to show; -1: there is none."""
 
     # --- the engine
     openable: tuple[int, ...] = ()
