@@ -232,6 +232,13 @@ def _check_headers(data: Any, at: Number, end: Number, counts: Any) -> Number:
     return at
 
 
+@inlined
+def _time_of(batches: Any, batch: Number, delta: Number) -> Number:
+    """Of a record, in ms. Where the sum wraps it is out of range all the same."""
+    time = batches[batch, TIMESTAMP]
+    return time + delta if batches[batch, APPEND_TIME] == 0 else time
+
+
 @compiled(
     types.int64(
         BYTES_IN, _TABLE_IN, types.uint64,
@@ -282,10 +289,7 @@ def decode(
             if _check_headers(data, at, end, counts) != end:
                 return NEEDS_REFERENCE
             at = end
-            time = batches[batch, TIMESTAMP]
-            if batches[batch, APPEND_TIME] == 0:
-                # Where the sum wraps it is out of range all the same.
-                time += time_delta
+            time = _time_of(batches, batch, time_delta)
             if time > _LIMIT_MS or time < -_LIMIT_MS:
                 return NEEDS_REFERENCE
             if kind != np.uint64(0):
