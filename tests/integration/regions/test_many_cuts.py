@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from bench.regions.relay import placed_values_of
 from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.records import RegionCut
 from kcontrol.settings.cluster import ClusterSettings
@@ -18,7 +19,6 @@ from tests.integration.regions.test_region import Region
 from tests.integration.regions.three import NAMES
 from tests.support.dice import seeded
 from tests.support.processes import until
-from tests.support.relay_node import placed_values_of
 
 CUTS = 200
 KILL_EVERY = 25

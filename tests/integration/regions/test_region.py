@@ -66,12 +66,13 @@ class Region(ThreePipelines):
         self.check_kept(cut)
         return cut.number
 
-    def controller(self, name: str, crash_at: int = 0) -> KcontrolProcess:
+    def controller(self, name: str, crash_at: int = 0, by: str = "SIGKILL") -> KcontrolProcess:
+        """crash_at: at that record (`tests/support/crashing_region.py`) this signal is sent to itself; 0: never."""
         return KcontrolProcess(
             *("region-controller", "--silence", SILENCE_S),
             log=self.home / f"{name}.log",
             cwd=self.home,
-            env={"CRASH_AT": str(crash_at)},
+            env={"CRASH_AT": str(crash_at), "CRASH_BY": by},
             module="tests.support.crashing_region" if crash_at else "kcontrol.cli",
         )
 
