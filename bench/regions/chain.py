@@ -120,10 +120,10 @@ class BenchRegion:
             time.sleep(LOOK_EVERY_S)
 
 
-def region_controller(bootstrap_servers: str, home: Path) -> KcontrolProcess:
-    return KcontrolProcess(
-        "region-controller", ["region-controller", "--bootstrap-servers", bootstrap_servers], home
-    )
+def region_controller(bootstrap_servers: str, home: Path, region: str) -> KcontrolProcess:
+    """Of this region alone."""
+    arguments = ["region-controller", region, "--bootstrap-servers", bootstrap_servers]
+    return KcontrolProcess("region-controller", arguments, home)
 
 
 def relay(settings: ClusterSettings, name: str, source: str, output: str, steps: StepPolicy) -> None:
@@ -168,7 +168,7 @@ def chain(
         nodes = KcontrolProcess(
             "relays", [bootstrap_servers, *pipelines], home, module="bench.regions.relays"
         )
-        controller = region_controller(bootstrap_servers, home)
+        controller = region_controller(bootstrap_servers, home, name)
         region = BenchRegion(settings, name, pipelines, (coordinator, controller))
         load = Load(bootstrap_servers, topics[0], PARTITIONS, KEYS)
         with alive(coordinator, nodes):

@@ -67,7 +67,7 @@ def measure_drains(bootstrap_servers: str, plan: Draining, say: Callable[[str], 
     with tempfile.TemporaryDirectory(prefix="bench-drained-") as scratch:
         home = Path(scratch)
         node = KcontrolProcess("reader", [bootstrap_servers, reader], home, module="bench.quick_node")
-        controller = region_controller(bootstrap_servers, home)
+        controller = region_controller(bootstrap_servers, home, f"{name}-region")
         places = Places(bootstrap_servers, source, PARTITIONS, CORES)
         with alive(node, controller), running(places, name, first.workload, first.step_records) as pipeline:
             region = BenchRegion(settings, f"{name}-region", (name, reader), (node, controller))

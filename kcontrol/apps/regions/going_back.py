@@ -44,7 +44,7 @@ class BackPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _LookedBack:
     """What a pipeline's log says. last: its newest step, if that is at or after the one it goes back to. stands: it is there
     already. done: the step that is its reset of this rollback. void: as in `BackPlan`."""
 
@@ -70,11 +70,11 @@ async def plan_rollback(
     """
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(pipeline: str, to_step: int) -> _Looked:
+    async def look(pipeline: str, to_step: int) -> _LookedBack:
         async with gate:
             return await _look(cluster, pipeline, to_step, request_id)
 
-    async def plan(looked: _Looked, void: Mapping[tuple[str, int], int]) -> BackPlan:
+    async def plan(looked: _LookedBack, void: Mapping[tuple[str, int], int]) -> BackPlan:
         async with gate:
             return await _plan(cluster, looked, leave_behind, own, Together(along, void, request_id))
 
@@ -114,7 +114,7 @@ async def _plans(
         void |= looked.void
 
 
-async def _look(cluster: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> _Looked:
+async def _look(cluster: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> _LookedBack:
     async with pipeline_logs(cluster, pipeline) as logs:
         _, newest = await logs.read()
         steps = logs.committed
@@ -124,12 +124,12 @@ async def _look(cluster: ClusterSettings, pipeline: str, to_step: int, request_i
     done = next((one.step for one in later if _is_of(one, request_id)), None)
     void = void_ends(one for one in later if to_step < one.step and (done is None or one.step < done))
     last = later[-1] if later else None
-    return _Looked(pipeline, to_step, last, stands_at(steps, to_step), done, void)
+    return _LookedBack(pipeline, to_step, last, stands_at(steps, to_step), done, void)
 
 
 async def _plan(
     cluster: ClusterSettings,
-    looked: _Looked,
+    looked: _LookedBack,
     leave_behind: Collection[str],
     own: Path | None,
     together: Together,

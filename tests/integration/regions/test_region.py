@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +164,12 @@ def test_a_controller_that_is_killed_at_any_record_of_a_drain_is_succeeded(regio
 
 def has_ended(process: KcontrolProcess) -> bool:
     return process.process is not None and process.process.poll() is not None
+
+
+def cuts_said(controller: KcontrolProcess) -> int:
+    """How many it has made since it was started, as it says: to look into the log of regions again and again takes more than
+    the drains do."""
+    return len(re.findall(r"checkpoint_done of \w+: processing, cut", controller.text()))
 
 
 def stopped(process: KcontrolProcess) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count, cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
@@ -28,8 +28,22 @@ from tests.support.dice import seeded
 from tests.support.processes import KcontrolProcess, until
 from tests.support.topics import create_topic
 
+TRIES = 10
 DEADLINE_S = 240.0
 """A broker that was killed is missed after nine seconds, and more than one thing waits for that."""
+
+
+_Found = TypeVar("_Found")
+
+
+def _again(ask: Callable[[], _Found]) -> _Found:
+    """Until a broker that was killed is no more in the way."""
+    for _ in range(TRIES - 1):
+        try:
+            return ask()
+        except RetriableError as error:
+            print(f"asked again: {error}")  # noqa: T201 - shown by pytest when a test fails
+    return ask()
 
 
 class OnThree(Rolled):
@@ -39,13 +53,15 @@ class OnThree(Rolled):
     dice: random.Random
 
     def ask(self) -> RegionCut:
-        while True:
+        def once() -> RegionCut:
             request = request_of("all", RegionRequestKind.DRAIN, "a test")
-            try:
-                answer, view = asyncio.run(ask_region(self.settings, request, DEADLINE_S))
-                return view.cuts[answer.seq_id]
-            except RetriableError as error:
-                print(f"asked again: {error}")  # noqa: T201 - shown by pytest when a test fails
+            answer, view = asyncio.run(ask_region(self.settings, request, DEADLINE_S))
+            return view.cuts[answer.seq_id]
+
+        return _again(once)
+
+    def roll_back(self, to_cut: int) -> None:
+        _again(lambda: super(OnThree, self).roll_back(to_cut))
 
     def is_any_held(self) -> bool:
         try:

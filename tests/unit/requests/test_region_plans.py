@@ -31,7 +31,7 @@ class _Logs:
 
     async def look(self, _: ClusterSettings, pipeline: str, to_step: int, __: str) -> Any:
         await self.looking.wait()
-        return going_back._Looked(pipeline, to_step, None, False, None, {(f"of-{pipeline}", 0): 7})
+        return going_back._LookedBack(pipeline, to_step, None, False, None, {(f"of-{pipeline}", 0): 7})
 
     async def plan(self, _: ClusterSettings, pipeline: str, *rest: Any) -> None:
         await self.planning.wait()
