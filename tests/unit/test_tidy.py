@@ -264,7 +264,9 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
     ],
 )
 def test_each_rule_finds_what_it_is_for(rule: Rule, path: str, text: str) -> None:
-    [offender] = set(rule(Files({path: text}))) if rule is not pure_core else [next(rule(Files({path: text})))]
+    [offender] = (
+        set(rule(Files({path: text}))) if rule is not pure_core else [next(rule(Files({path: text})))]
+    )
     assert offender.startswith(path)
 
 
