@@ -53,8 +53,8 @@ class Still(DataSource):
             def initialOffset(self) -> dict[str, int]:
                 return {"step": 0}
 
-            def latestOffset(self) -> dict[str, int]:
-                return {"step": 0}
+            def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+                return start
 
             def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
                 return []
