@@ -62,14 +62,7 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
     orders.check()
 
 
-@pytest.mark.parametrize(
-    "plan_once",
-    [
-        True,
-        # What is planned each step is killed in tests/chaos, and its planners in test_spark_errors.py.
-        pytest.param(False, marks=pytest.mark.heavy),
-    ],
-)
+@pytest.mark.parametrize("plan_once", [True, False])
 def test_each_process_killed_and_paused_one_after_the_other_and_together(
     own_broker: EmbeddedBroker, running: Stage, plan_once: bool
 ) -> None:
