@@ -52,11 +52,10 @@ class ServerProcess:
         try:
             self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.abandon()
 
     def abandon(self) -> None:
-        """End it where it has forked nothing: at once, whether it has imported all or not."""
+        """Kill it, whether it has imported all or not; what it has forked is killed with it."""
         self._process.kill()
         self._process.wait()
         place = Path(self.address)
