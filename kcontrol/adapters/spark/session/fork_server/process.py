@@ -55,7 +55,7 @@ class ServerProcess:
             self.abandon()
 
     def abandon(self) -> None:
-        """Kill it, whether it has imported all or not; what it has forked is killed with it."""
+        """Kill it, whether it has imported all or not; on Linux what it has forked ends with it."""
         self._process.kill()
         self._process.wait()
         place = Path(self.address)
