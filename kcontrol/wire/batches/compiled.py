@@ -232,6 +232,13 @@ def _check_headers(data: Any, at: Number, end: Number, counts: Any) -> Number:
     return at
 
 
+@inlined
+def _time_of(batches: Any, batch: Number, delta: Number) -> Number:
+    """Of a record, in ms. Where the sum wraps it is out of range all the same."""
+    time = batches[batch, TIMESTAMP]
+    return time + delta if batches[batch, APPEND_TIME] == 0 else time
+
+
 @compiled(
     types.int64(
         BYTES_IN, _TABLE_IN, types.uint64,
@@ -253,8 +260,7 @@ def decode(
     row, key_bytes, value_bytes = 0, 0, 0
     for batch in range(len(batches)):
         at, stop, previous = batches[batch, START], batches[batch, END], np.int64(-1)
-        first, to, before = batches[batch, FIRST], batches[batch, TO], row
-        digest = digests[batches[batch, RUN]]
+        digest, before = digests[batches[batch, RUN]], row
         for _ in range(batches[batch, RECORDS]):
             size, at = _read_size(data, at, stop, 1)
             if at < 0:
@@ -268,7 +274,7 @@ def decode(
                 return NEEDS_REFERENCE
             previous = delta
             offset = batches[batch, BASE_OFFSET] + delta
-            if offset < first or offset >= to:
+            if offset < batches[batch, FIRST] or offset >= batches[batch, TO]:
                 at = end
                 continue
             start = at
@@ -282,10 +288,7 @@ def decode(
             if _check_headers(data, at, end, counts) != end:
                 return NEEDS_REFERENCE
             at = end
-            time = batches[batch, TIMESTAMP]
-            if batches[batch, APPEND_TIME] == 0:
-                # Where the sum wraps it is out of range all the same.
-                time += time_delta
+            time = _time_of(batches, batch, time_delta)
             if time > _LIMIT_MS or time < -_LIMIT_MS:
                 return NEEDS_REFERENCE
             if kind != np.uint64(0):
