@@ -66,7 +66,7 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
     "plan_once",
     [
         True,
-        # In tests/chaos what is planned each step is killed in every run.
+        # What is planned each step is killed in tests/chaos, and its planners in test_spark_errors.py.
         pytest.param(False, marks=pytest.mark.heavy),
     ],
 )

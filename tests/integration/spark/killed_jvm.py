@@ -11,13 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from kcontrol.adapters.spark import internals
 from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.session.build import session
 
 DEADLINE_S = 60.0
+PLANNER, WORKER = "python_streamin", "warm_daemon"
+"""As the system names them."""
 
 
 def told(call: Callable[[], Any]) -> str:
@@ -32,6 +36,38 @@ def told(call: Callable[[], Any]) -> str:
 def judged(error: BaseException) -> str:
     failure = as_step_failure(error, 1, "q")
     return " ".join(f"{failure.kind.value} {failure}".split())
+
+
+class Still(DataSource):
+    """A source of which nothing comes, so that it has a planner and nothing else."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "still"
+
+    def schema(self) -> str:
+        return "id long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        class Reader(DataSourceStreamReader):
+            def initialOffset(self) -> dict[str, int]:
+                return {"step": 0}
+
+            def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+                return start
+
+            def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+                return []
+
+            def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+                yield from ()
+
+        return Reader()
+
+
+def forked(*names: str) -> list[psutil.Process]:
+    """Living processes of this one with such a name."""
+    return [each for each in psutil.Process().children(recursive=True) if each.name() in names]
 
 
 def main() -> None:
@@ -51,14 +87,21 @@ def main() -> None:
         internals.jvm(spark).java.lang.Integer.parseInt("x")
     except Exception as error:  # noqa: BLE001 - of a kind that PySpark knows
         before = error
+    spark.dataSource.register(Still)
+    still = spark.readStream.format("still").load().writeStream.format("noop")
+    still.option("checkpointLocation", str(directory / "still")).start().processAllAvailable()
     frame = spark.range(0, 1, 1, 1).mapInArrow(wait, "id long")
     with ThreadPoolExecutor(2) as pool:
         batch = pool.submit(told, lambda: internals.PlannedFrame(frame).run())
         ended = pool.submit(told, query.awaitTermination)
         started.read_text()
+        family = forked(PLANNER, WORKER)
+        names = sorted({each.name() for each in family})
         internals.gateway_of(spark).proc.kill()
         sys.stdout.write(f"batch {batch.result(DEADLINE_S)}\nquery {ended.result(DEADLINE_S)}\n")
     sys.stdout.write(f"asked {told(lambda: spark.range(1).count())}\ntold {judged(before)}\n")
+    _, orphans = psutil.wait_procs(family, DEADLINE_S)
+    sys.stdout.write(f"forked {' '.join(names)}\norphans {len(orphans)}\n")
     sys.stdout.flush()
     os._exit(0)  # PySpark would wait for its JVM
 
