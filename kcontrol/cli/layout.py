@@ -18,7 +18,6 @@ from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work,
 from kcontrol.apps.live_layout import withdraw as withdraw_live
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
-from kcontrol.core.cluster.model import ClusterJob
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
 from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
@@ -112,10 +111,9 @@ def layout(
     """Divide the state, inputs and outputs of a pipeline over another number of nodes, or its state into another number of
     shards.
 
-    While it runs: start a process for each new node (kcontrol node FILE --node N --new), then say how many there are to be.
-    Where agents run it, they start these, ask for the change, and end who is left out.
-    State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then nothing is
-    changed. The command shows how far it is; what it has asked for goes on if it is ended.
+    While it runs: start a process for each new node (kcontrol node FILE --node N --new; agents do), then say how many there
+    are to be. State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then
+    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended.
 
     Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
     `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
@@ -127,17 +125,15 @@ def layout(
 
     Of a stopped pipeline it is one of three: kcontrol stop flights, this, kcontrol run flights.py --nodes 3.
     """
-    job = asyncio.run(placed_job(cluster, pipeline))
     if withdraw:
-        asyncio.run(_withdraw(cluster, pipeline, job))
+        asyncio.run(_withdraw(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
     own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
-        if job is not None and (replaced or without is not None):
-            _refuse_by_agents(pipeline)
+        by_agents = asyncio.run(_by_agents(cluster, pipeline, replaced, without))
         live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
-        _live(cluster, live, None if job is not None else timeout_ms, only_plan, as_json)
+        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json)
         return
     if replaced:
         raise ConfigurationError(
@@ -167,8 +163,9 @@ def _refuse_several(*left_out: bool) -> None:
         )
 
 
-async def _withdraw(cluster: ClusterSettings, pipeline: str, job: ClusterJob | None) -> None:
+async def _withdraw(cluster: ClusterSettings, pipeline: str) -> None:
     """Of a job that is given another number of nodes, have its agents leave it at what its pipeline has."""
+    job = await placed_job(cluster, pipeline)
     now = 0 if job is None or not job.kept else await nodes_at_work(cluster, pipeline)
     if job is None or now in (0, job.nodes):
         await withdraw_live(cluster, pipeline)
@@ -180,11 +177,17 @@ async def _withdraw(cluster: ClusterSettings, pipeline: str, job: ClusterJob | N
         await view.close()
 
 
-def _refuse_by_agents(pipeline: str) -> None:
-    raise ConfigurationError(
-        f"agents run pipeline {pipeline!r}, and start and end its nodes themselves: say how many there are to be (--nodes); to "
-        "free a host, kcontrol drain it"
-    )
+async def _by_agents(
+    cluster: ClusterSettings, pipeline: str, replaced: tuple[int, ...], without: int | None
+) -> bool:
+    """Whether agents start and end the nodes. Raises ConfigurationError for what they can't do."""
+    job = await placed_job(cluster, pipeline)
+    if job is not None and (replaced or without is not None):
+        raise ConfigurationError(
+            f"agents run pipeline {pipeline!r}, and start and end its nodes themselves: say how many there are to be "
+            "(--nodes); to free a host, kcontrol drain it"
+        )
+    return job is not None
 
 
 def _live(

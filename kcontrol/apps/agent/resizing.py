@@ -44,7 +44,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass
-class _Asked:
+class _Asking:
     """next_ms: no look before. times: so often it was asked for. not_before_ms: nor asked for again."""
 
     next_ms: int
@@ -60,7 +60,7 @@ class ResizeWarden:
     ) -> None:
         self._settings, self._may_ask, self._every_ms = settings, may_ask, every_ms
         self._clock = SystemClock()
-        self._all: dict[tuple[str, int, int], _Asked] = {}
+        self._all: dict[tuple[str, int, int], _Asking] = {}
 
     async def seen(self, resizings: Collection[Resizing]) -> list[tuple[Resizing, int]]:
         """Those of whose pipelines no change is under way, with how many nodes they have. What can't be looked at now is
@@ -72,7 +72,7 @@ class ResizeWarden:
 
     async def _nodes(self, one: Resizing) -> int | None:
         now_ms = self._clock.monotonic_ms()
-        asked = self._all.setdefault(_key(one), _Asked(now_ms, now_ms))
+        asked = self._all.setdefault(_key(one), _Asking(now_ms, now_ms))
         if now_ms < asked.next_ms:
             return None
         asked.next_ms = now_ms + self._every_ms
@@ -83,7 +83,7 @@ class ResizeWarden:
             _log.info("job %s: how many nodes it has can't be told now: %s", one.job, error or "no answer")
             return None
 
-    async def _look(self, logs: PipelineLogs, one: Resizing, asked: _Asked) -> int | None:
+    async def _look(self, logs: PipelineLogs, one: Resizing, asked: _Asking) -> int | None:
         if not await logs.is_there():
             return None
         await logs.listen(self._clock)

@@ -33,7 +33,7 @@ def change_layouts(s: ClusterSchedule) -> None:
     for job, nodes in sorted(world.layouts_asked.items()):
         task = world.truth.jobs[job].tasks[0].name
         units = [(job, task, index) for index in range(max(nodes, world.layouts[job]))]
-        if s.resizing.random() < 0.1 and all(_is_there(s, unit) for unit in units):
+        if s.resizing.random() < 0.3 and all(_is_there(s, unit) for unit in units):
             world.layouts[job] = nodes
             del world.layouts_asked[job]
             world.counts["layout changed"] += 1

@@ -148,7 +148,7 @@ class ClusterSchedule:
             self.done[snapshot_lost.__name__] += 1
         if self.random.random() < 0.08:
             self.user.wishes()
-        if self.resizes and self.resizing.random() < 0.06:
+        if self.resizes and self.resizing.random() < 0.12:
             self.user.resizes()
 
     def _let_run(self, host: Host, faults: bool) -> None:

@@ -54,7 +54,9 @@ class User:
         if s.world.truth.level < s.newest_level and s.resizing.random() < 0.7:
             s.say(RaiseLevel(s.world.truth.level + 1))
             return
-        job, as_of = s.resizing.choice(JOBS), len(s.world.log) - 1
+        under_way = sorted(job.name for job in s.world.truth.active() if job.kept)
+        again = under_way and s.resizing.random() < 0.6
+        job, as_of = s.resizing.choice(under_way if again else JOBS), len(s.world.log) - 1
         s.say(ResizeJob(job, f"q{self._requests}", as_of, s.resizing.randint(1, 4)))
 
     def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
