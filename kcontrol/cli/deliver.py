@@ -47,8 +47,9 @@ _log = logging.getLogger("kcontrol.deliver")
     required=True,
     metavar="URL",
     help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; delta:///PATH "
-    "for a table of Delta Lake; parquet:///PATH for Parquet files by step; or, for a webhook, https://HOST/PATH. Without a "
-    "password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a webhook in a header, with --headers-file.",
+    "for a table of Delta Lake; iceberg://CATALOG/NAMESPACE.TABLE for one of Iceberg; parquet:///PATH for Parquet files by "
+    "step; or, for a webhook, https://HOST/PATH. Without a password: give it as PGPASSWORD, in ~/.pgpass, or with "
+    "--password-file; for a webhook in a header, with --headers-file.",
 )
 @click.option("--output", required=True, metavar="NAME", help="The pipeline's output that is delivered.")
 @click.option(
@@ -116,7 +117,8 @@ _log = logging.getLogger("kcontrol.deliver")
 @click.option(
     "--adopt",
     is_flag=True,
-    help="The table was restored, and holds the steps that were delivered; with --resync (Delta Lake): those before --start.",
+    help="The table was restored, and holds the steps that were delivered; with --resync (Delta Lake, Iceberg): those before "
+    "--start.",
 )
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."
@@ -227,9 +229,9 @@ _log = logging.getLogger("kcontrol.deliver")
 @debug_option
 def deliver(**given: Any) -> None:
     """Deliver an output of PIPELINE until Ctrl-C. To a table of PostgreSQL: each committed step in one transaction of the
-    database, together with its number, so that it is there once, in order, whoever dies when. To a table of Delta Lake or a
-    directory of Parquet files: each by one atomic change that holds its number, so once, too. To a webhook: each committed
-    step in order, at least once, by requests that are the same when they come again.
+    database, together with its number, so that it is there once, in order, whoever dies when. To a table of Delta Lake or
+    Iceberg, or a directory of Parquet files: each by one atomic change that holds its number, so once, too. To a webhook: each
+    committed step in order, at least once, by requests that are the same when they come again.
 
     Any number may run for the same target: one delivers, the others stand by. What was delivered is in the table
     kcontrol_steps beside the table, in the files' own log, or, for a webhook, in a consumer group of Kafka.
@@ -238,6 +240,7 @@ def deliver(**given: Any) -> None:
     Examples:  kcontrol deliver orders --to postgresql://etl@db:5432/shop --output totals --table totals
                kcontrol deliver orders --to postgresql://etl@db/shop --output totals --table totals --mode upsert --key customer
                kcontrol deliver orders --to delta:///data/totals --output totals --create 'customer STRING, orders BIGINT'
+               kcontrol deliver orders --to iceberg://lake/shop.totals --output totals
                kcontrol deliver orders --to https://hooks.example.com/orders --output totals --start next
     """
     context = click.get_current_context()

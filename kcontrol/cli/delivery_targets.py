@@ -8,6 +8,7 @@ import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kcontrol.apps.deliver.delivery import FIRST, NEXT, DeliveryOptions
 from kcontrol.apps.deliver.target import Target
@@ -15,14 +16,18 @@ from kcontrol.core.model import OutputSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
+if TYPE_CHECKING:
+    from kcontrol.adapters.lake.target import StepTable
+
 BATCH_ROWS, PART_RECORDS, LAKE_BATCH_ROWS = 10_000, 500, 50_000
 _POSTGRES, _WEBHOOK = ("postgresql://", "postgres://"), ("https://", "http://")
-_DELTA, _PARQUET = "delta://", "parquet://"
+_DELTA, _PARQUET, _ICEBERG = "delta://", "parquet://", "iceberg://"
 _KINDS = {
     **dict.fromkeys(_POSTGRES, "a database"),
     **dict.fromkeys(_WEBHOOK, "a webhook"),
     _DELTA: "a table of Delta Lake",
     _PARQUET: "a directory of Parquet files",
+    _ICEBERG: "a table of Iceberg",
 }
 _OF_POSTGRES = {
     "table": "--table",
@@ -57,6 +62,7 @@ _TAKES = {
     **dict.fromkeys(_WEBHOOK, _OF_WEBHOOKS | _NAME),
     _DELTA: _NAME | _ADOPT | _CREATE,
     _PARQUET: _NAME | _CREATE,
+    _ICEBERG: _NAME | _ADOPT | _CREATE,
 }
 """Of the options that are not for all."""
 
@@ -147,7 +153,7 @@ def _kind(address: str) -> str:
     found = next((each for each in _KINDS if address.startswith(each)), None)
     if found is None:
         raise ConfigurationError(
-            "--to must begin with postgresql://, https://, http://, delta:/// or parquet:///"
+            "--to must begin with postgresql://, https://, http://, delta:///, parquet:/// or iceberg://"
         )
     return found
 
@@ -223,32 +229,49 @@ def _webhook(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
 def _lake(asked: AskedDelivery, output: OutputSpec, kind: str) -> AskedTarget:
     """Raises ConfigurationError."""
     from kcontrol.adapters.kafka.admin.standing import GroupStanding
-    from kcontrol.adapters.lake.delta import DeltaSteps
-    from kcontrol.adapters.lake.parquet import ParquetSteps
     from kcontrol.adapters.lake.rows import BatchRules
-    from kcontrol.adapters.lake.target import LakeTarget, StepTable
+    from kcontrol.adapters.lake.target import LakeTarget
 
-    path = Path(asked.address.removeprefix(kind))
-    if not path.is_absolute() or ".." in path.parts or path == Path("/"):
-        raise ConfigurationError(
-            f"--to {asked.address}: give the whole path of a directory, such as {kind}/data/totals"
-        )
+    table = _iceberg(asked) if kind == _ICEBERG else _files(asked, kind)
     rules = BatchRules(
         asked.value_format or output.value_format,
         _schema(asked),
         asked.batch_rows or LAKE_BATCH_ROWS,
         skips_bad_rows=asked.on_bad_row == "skip",
     )
-    table: StepTable = (
-        DeltaSteps(path, asked.pipeline, asked.output, asked.create, adopts=asked.adopt)
-        if kind == _DELTA
-        else ParquetSteps(path, asked.pipeline, asked.output, asked.create)
-    )
-    name = asked.name or str(path)
+    name = asked.name or str(table)
     standing = GroupStanding(
         asked.cluster, asked.pipeline, asked.output, f"{table.kind}:{name}", asked.silence_s
     )
     return AskedTarget(LakeTarget(table, standing, asked.pipeline, rules), name)
+
+
+def _files(asked: AskedDelivery, kind: str) -> StepTable:
+    """Raises ConfigurationError."""
+    from kcontrol.adapters.lake.delta import DeltaSteps
+    from kcontrol.adapters.lake.parquet import ParquetSteps
+
+    path = Path(asked.address.removeprefix(kind))
+    if not path.is_absolute() or ".." in path.parts or path == Path("/"):
+        raise ConfigurationError(
+            f"--to {asked.address}: give the whole path of a directory, such as {kind}/data/totals"
+        )
+    if kind == _DELTA:
+        return DeltaSteps(path, asked.pipeline, asked.output, asked.create, adopts=asked.adopt)
+    return ParquetSteps(path, asked.pipeline, asked.output, asked.create)
+
+
+def _iceberg(asked: AskedDelivery) -> StepTable:
+    """Raises ConfigurationError."""
+    from kcontrol.adapters.lake.iceberg import IcebergSteps
+
+    catalog, _, table = asked.address.removeprefix(_ICEBERG).partition("/")
+    if not catalog or not all(table.split(".")) or "." not in table or "/" in table:
+        raise ConfigurationError(
+            f"--to {asked.address}: give a catalog of pyiceberg's configuration, a namespace and a table, such as "
+            f"{_ICEBERG}lake/shop.totals"
+        )
+    return IcebergSteps(catalog, table, asked.pipeline, asked.output, asked.create, adopts=asked.adopt)
 
 
 def _schema(asked: AskedDelivery) -> str:

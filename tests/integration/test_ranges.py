@@ -167,7 +167,9 @@ def test_an_open_transaction_is_waited_for_and_never_read(
     ):
         read(settings, topic, 0, 6, limits=ReadLimits(deadline_ms=700))
 
-    found = RangeReader(settings).read("in", topic, topic_id(settings, topic), 0, 0, 6)
+    found = RangeReader(settings, ReadLimits(together_bytes=1)).read(
+        "in", topic, topic_id(settings, topic), 0, 0, 6
+    )
     first = next(found)
     producer.commit_transaction(DEADLINE_S)
     rows = table_rows([first, *found])

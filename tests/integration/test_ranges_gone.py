@@ -92,7 +92,7 @@ def test_a_connection_that_breaks_in_the_middle(tmp_path: Path, cut: Cut) -> Non
         fill(broker.settings, "t", 200)
         through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
         with proxied(through, before, behind) as proxy:
-            found = RangeReader(through, ReadLimits(fetch_max_bytes=1)).read(
+            found = RangeReader(through, ReadLimits(fetch_max_bytes=1, together_bytes=1)).read(
                 "in", "t", topic_id(broker.settings, "t"), 0, 0, 200
             )
             batches = [next(found)]
@@ -109,7 +109,7 @@ def test_a_broker_that_dies_and_comes_back(tmp_path: Path) -> None:
         create_topic(broker.settings, "t")
         fill(broker.settings, "t", 200)
         wanted = topic_id(broker.settings, "t")
-        limits = ReadLimits(fetch_max_bytes=1, deadline_ms=60_000)
+        limits = ReadLimits(fetch_max_bytes=1, together_bytes=1, deadline_ms=60_000)
         found = RangeReader(broker.settings, limits).read("in", "t", wanted, 0, 0, 200)
         batches = [next(found)]
         broker.kill()

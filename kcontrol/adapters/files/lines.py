@@ -21,7 +21,7 @@ from kcontrol.wire.batches.columns import Bytes, Longs
 from kcontrol.wire.batches.lines import digest_of_lines
 from kcontrol.wire.digest import Digest, line_digest
 from kcontrol.wire.files import FileAddress, check_lines_id, files_of
-from kcontrol.wire.range_read import RangeRead
+from kcontrol.wire.range_read import RangeRead, RowsOfRanges
 
 _NEWLINE, _RETURN, _BOM = 10, 13, b"\xef\xbb\xbf"
 
@@ -59,15 +59,13 @@ def read_lines(
     )
 
 
-def _each(
-    reader: _LineReader, ranges: Sequence[tuple[int, int, int]]
-) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+def _each(reader: _LineReader, ranges: Sequence[tuple[int, int, int]]) -> Iterator[RowsOfRanges]:
     for index, (partition, from_, to) in enumerate(ranges):
         try:
             if partition != 0:
                 raise InputGoneError(f"{reader.address.path} has no partition {partition}")
             for rows, digest in reader.read(from_, to):
-                yield index, rows, digest
+                yield rows, [(index, digest)]
         except InputGoneError as error:
             raise InputGoneError(
                 f"{reader.where}: {error}; put back what its steps have read, then resume the pipeline"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kcontrol.errors import InputGoneError
 from kcontrol.wire.addresses import Address, GeneratorAddress, address_of, check_rows_id
 from kcontrol.wire.digest import Digest
-from kcontrol.wire.range_read import RangeRead
+from kcontrol.wire.range_read import RangeRead, RowsOfRanges
 
 BATCH_ROWS = 65_536
 _US = 1_000
@@ -67,11 +67,12 @@ def read_rows(
 
 def _each(
     address: Address, ranges: Sequence[tuple[int, int, int]], schema: pa.Schema
-) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+) -> Iterator[RowsOfRanges]:
     for index, (partition, from_, to) in enumerate(ranges):
         for begin in range(from_, to, BATCH_ROWS):
             offsets = np.arange(begin, min(begin + BATCH_ROWS, to), dtype=np.int64)
-            yield index, *_rows(address, partition, offsets, schema)
+            rows, digest = _rows(address, partition, offsets, schema)
+            yield rows, [(index, digest)]
 
 
 def _check_there(input_name: str, address: Address, partition: int, to: int) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcontrol.adapters.lake.record import TableDelivery, table_delivery
-from kcontrol.adapters.lake.types import schema_of
+from kcontrol.adapters.lake.types import columns_told, schema_of
 from kcontrol.core.step.following import Applied
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
 
@@ -68,8 +68,8 @@ class ParquetSteps:
             schema = pa.ipc.read_schema(pa.py_buffer((self._own / COLUMNS).read_bytes()))
         if self._asked is not None and not schema.equals(self._asked):
             raise DeliveryHaltedError(
-                f"{self}: has other columns than --create says: it has {_words(schema)}; asked was {_words(self._asked)}. "
-                "Leave --create out, or deliver to another directory"
+                f"{self}: has other columns than --create says: it has {columns_told(schema)}; asked was "
+                f"{columns_told(self._asked)}. Leave --create out, or deliver to another directory"
             )
         self._schema = schema
         return schema
@@ -243,7 +243,3 @@ def _sync(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
-
-
-def _words(schema: pa.Schema) -> str:
-    return ", ".join(f"{each.name} {each.type}{'' if each.nullable else ' not null'}" for each in schema)

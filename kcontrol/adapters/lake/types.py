@@ -43,6 +43,11 @@ def schema_of(ddl: str) -> pa.Schema:
     return schema
 
 
+def columns_told(schema: pa.Schema) -> str:
+    """For messages."""
+    return ", ".join(f"{each.name} {each.type}{'' if each.nullable else ' not null'}" for each in schema)
+
+
 def _fields(text: str) -> list[pa.Field]:
     return [_field(part) for part in split_at_commas(text)]
 

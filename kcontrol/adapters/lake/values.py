@@ -93,7 +93,7 @@ def _map_rule(kind: pa.DataType) -> ToValue | None:
             raise ValueError("it is no object")
         return [(as_text(name), one(inner)) for name, inner in value.items()]  # type: ignore[misc]
 
-    return None if one is None or kind.key_type != pa.string() else rule
+    return rule if one is not None and kind.key_type in (pa.string(), pa.large_string()) else None
 
 
 def _struct_rule(kind: pa.DataType) -> ToValue | None:

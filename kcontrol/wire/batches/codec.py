@@ -19,7 +19,7 @@ from kcontrol.errors import ConfigurationError
 from kcontrol.wire.batches.columns import HEADERS_TYPE, BytesColumn, Ints, RecordColumns
 from kcontrol.wire.batches.compression import Compression
 from kcontrol.wire.batches.layout import UNNUMBERED, Batch, number
-from kcontrol.wire.digest import Digest, DigestKind
+from kcontrol.wire.digest import EMPTY, Digest, DigestKind
 
 CODEC_VARIABLE = "KCONTROL_CODEC"
 
@@ -33,11 +33,33 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Batches of one partition, in order, and which of their records are wanted: those with offsets [first, to).
+
+    where: topic and partition, for messages.
+    """
+
+    payloads: Sequence[Payload]
+    first: int
+    to: int
+    where: str
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(payload.records) for payload in self.payloads)
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
-    """Rows with the columns of `decoded_schema`, and the digest of all of them."""
+    """Rows with the columns of `decoded_schema`, run by run, and of each run how many they are and their digest."""
 
     rows: pa.RecordBatch
-    digest: Digest
+    digests: Sequence[Digest]
+
+    @property
+    def digest(self) -> Digest:
+        """Of all rows."""
+        return sum(self.digests, EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +137,8 @@ class Codec(Protocol):
     @property
     def name(self) -> str: ...
 
-    def decode(
-        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
-    ) -> Decoded:
-        """The records of `run` with offsets [first, to). Raises DamagedRecordError."""
+    def decode(self, runs: Sequence[Run], kind: DigestKind, *, headers: bool) -> Decoded:
+        """The wanted records of runs, one at least, one after the other. Raises DamagedRecordError."""
         ...
 
     def open_batch(self, batch_format: BatchFormat) -> OpenBatch: ...

@@ -31,12 +31,13 @@ ROWS, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(4)
 POSITION, COUNT, LARGEST, NEXT = range(4)
 """What `encode` carries on in a batch from call to call: its end, its records, bytes of the largest,
 and of the one that did not fit."""
-START, END, BASE_OFFSET, LAST_DELTA, TIMESTAMP, RECORDS, APPEND_TIME = range(7)
+START, END, BASE_OFFSET, LAST_DELTA, TIMESTAMP, RECORDS, APPEND_TIME, FIRST, TO, RUN = range(10)
 """Columns of a batch in `decode`'s table of batches."""
 
 _INTS_IN = types.Array(types.int32, 1, "C", readonly=True)
 _TABLE_IN = types.Array(types.int64, 2, "C", readonly=True)
 _BYTES, _INTS, _LONGS, _ULONGS = types.uint8[::1], types.int32[::1], types.int64[::1], types.uint64[::1]
+_DIGESTS = types.uint64[:, ::1]
 
 _INPUT = np.uint64(3)
 """`DigestKind.INPUT`, whose hashes cover the timestamp as well."""
@@ -231,26 +232,36 @@ def _check_headers(data: Any, at: Number, end: Number, counts: Any) -> Number:
     return at
 
 
+@inlined
+def _time_of(batches: Any, batch: Number, delta: Number) -> Number:
+    """Of a record, in ms. Where the sum wraps it is out of range all the same."""
+    time = batches[batch, TIMESTAMP]
+    return time + delta if batches[batch, APPEND_TIME] == 0 else time
+
+
 @compiled(
     types.int64(
-        BYTES_IN, _TABLE_IN, types.int64, types.int64, types.uint64,
-        _INTS, _BYTES, _BYTES, _INTS, _BYTES, _BYTES, _LONGS, _LONGS, _INTS, _LONGS, _LONGS, _ULONGS,
+        BYTES_IN, _TABLE_IN, types.uint64,
+        _INTS, _BYTES, _BYTES, _INTS, _BYTES, _BYTES, _LONGS, _LONGS, _INTS, _LONGS, _LONGS, _DIGESTS,
     )
 )  # fmt: skip
 def decode(
-    data: Any, batches: Any, first: Number, to: Number, kind: Number,
+    data: Any, batches: Any, kind: Number,
     key_ends: Any, keys: Any, key_valid: Any, value_ends: Any, values: Any, value_valid: Any,
-    offsets: Any, timestamps_us: Any, timestamp_types: Any, header_starts: Any, counts: Any, digest: Any,
+    offsets: Any, timestamps_us: Any, timestamp_types: Any, header_starts: Any, counts: Any, digests: Any,
 ) -> Number:  # fmt: skip
-    """Records of `batches` (a row each, see START...) with offsets [first, to) into buffers of Arrow columns.
+    """Records of `batches` (a row each, see START...) with offsets [FIRST, TO) into buffers of Arrow columns.
 
     key_ends, value_ends: int32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed.
-    counts: zeroed. kind: a DigestKind; 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in
+    counts: zeroed. kind: a DigestKind; 0: no digest. digests: of each run the low and the high half of its
+    digest and its rows, zeroed. Returns DECODED, or NEEDS_REFERENCE and then nothing in
     the outputs means anything.
     """
     row, key_bytes, value_bytes = 0, 0, 0
     for batch in range(len(batches)):
         at, stop, previous = batches[batch, START], batches[batch, END], np.int64(-1)
+        first, to, before = batches[batch, FIRST], batches[batch, TO], row
+        digest = digests[batches[batch, RUN]]
         for _ in range(batches[batch, RECORDS]):
             size, at = _read_size(data, at, stop, 1)
             if at < 0:
@@ -278,10 +289,7 @@ def decode(
             if _check_headers(data, at, end, counts) != end:
                 return NEEDS_REFERENCE
             at = end
-            time = batches[batch, TIMESTAMP]
-            if batches[batch, APPEND_TIME] == 0:
-                # Where the sum wraps it is out of range all the same.
-                time += time_delta
+            time = _time_of(batches, batch, time_delta)
             if time > _LIMIT_MS or time < -_LIMIT_MS:
                 return NEEDS_REFERENCE
             if kind != np.uint64(0):
@@ -295,6 +303,7 @@ def decode(
             value_ends[row] = np.int32(value_bytes)
         if at != stop:
             return NEEDS_REFERENCE
+        digest[2] += np.uint64(row - before)
     counts[ROWS] = row
     return DECODED
 

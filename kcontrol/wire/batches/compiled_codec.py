@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
-from kcontrol.wire.batches.codec import BatchFormat, Decoded, OpenBatch, Payload
+from kcontrol.wire.batches.codec import BatchFormat, Decoded, OpenBatch, Run
 from kcontrol.wire.batches.columns import BytesColumn, Ints
-from kcontrol.wire.batches.compiled_decode import decode_run
+from kcontrol.wire.batches.compiled_decode import decode_runs
 from kcontrol.wire.batches.compiled_encode import CompiledOpenBatch
 from kcontrol.wire.batches.compiled_partition import partition
 from kcontrol.wire.batches.reference_codec import ReferenceCodec
@@ -24,11 +25,16 @@ class CompiledCodec:
     def __init__(self) -> None:
         self._reference = ReferenceCodec()
 
-    def decode(
-        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
-    ) -> Decoded:
-        decoded = decode_run(run, first, to, kind, headers=headers)
-        return decoded or self._reference.decode(run, first, to, kind, where, headers=headers)
+    def decode(self, runs: Sequence[Run], kind: DigestKind, *, headers: bool) -> Decoded:
+        decoded = decode_runs(runs, kind, headers=headers)
+        if decoded is not None:
+            return decoded
+        if len(runs) == 1:
+            return self._reference.decode(runs, kind, headers=headers)
+        # It may be one of many that is odd.
+        alone = [self.decode([run], kind, headers=headers) for run in runs]
+        digests = [digest for each in alone for digest in each.digests]
+        return Decoded(pa.concat_batches([each.rows for each in alone]), digests)
 
     def open_batch(self, batch_format: BatchFormat) -> OpenBatch:
         return CompiledOpenBatch(batch_format)

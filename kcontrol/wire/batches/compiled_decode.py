@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kcontrol.wire.batches import compiled
-from kcontrol.wire.batches.codec import Decoded, Payload, decoded_schema
+from kcontrol.wire.batches.codec import Decoded, Run, decoded_schema
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Bytes, Ints, Longs, as_bytes
 from kcontrol.wire.digest import Digest, DigestKind
 
@@ -21,16 +21,14 @@ _NAME_TYPE, _CONTENT_TYPE = (
 )
 
 
-def decode_run(
-    run: Sequence[Payload], first: int, to: int, kind: DigestKind, *, headers: bool
-) -> Decoded | None:
-    """The rows of a run, or None if the reference codec has to read it."""
-    data, table = _joined(run)
-    room = _Room.of(sum(payload.batch.records for payload in run), len(data))
+def decode_runs(runs: Sequence[Run], kind: DigestKind, *, headers: bool) -> Decoded | None:
+    """The rows of runs, or None if the reference codec has to read one of them."""
+    data, table = _joined(runs)
+    room = _Room.of(int(table[:, compiled.RECORDS].sum()), len(data), len(runs))
     status = compiled.decode(
-        data, table, first, to, np.uint64(kind),
+        data, table, np.uint64(kind),
         room.key_ends, room.keys, room.key_valid, room.value_ends, room.values, room.value_valid,
-        room.offsets, room.timestamps_us, room.timestamp_types, room.header_starts, room.counts, room.digest,
+        room.offsets, room.timestamps_us, room.timestamp_types, room.header_starts, room.counts, room.digests,
     )  # fmt: skip
     if status != compiled.DECODED:
         return None
@@ -44,8 +42,8 @@ def decode_run(
     ]
     if headers:
         arrays.append(_headers(data, rows, room))
-    digest = Digest(rows, int(room.digest[1]) << 64 | int(room.digest[0]))
-    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=decoded_schema(headers=headers)), digest)
+    digests = [Digest(count, high << 64 | low) for low, high, count in room.digests.tolist()]
+    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=decoded_schema(headers=headers)), digests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +61,10 @@ class _Room:
     timestamp_types: Ints
     header_starts: Longs
     counts: Longs
-    digest: npt.NDArray[np.uint64]
+    digests: npt.NDArray[np.uint64]
 
     @classmethod
-    def of(cls, rows: int, size: int) -> _Room:
+    def of(cls, rows: int, size: int, runs: int) -> _Room:
         bitmap = rows // 8 + 1
         return cls(
             key_ends=_ends(rows),
@@ -80,33 +78,25 @@ class _Room:
             timestamp_types=np.empty(rows, np.int32),
             header_starts=np.empty(rows, np.int64),
             counts=np.zeros(4, np.int64),
-            digest=np.zeros(2, np.uint64),
+            digests=np.zeros((runs, 3), np.uint64),
         )
 
 
-def _joined(run: Sequence[Payload]) -> tuple[Bytes, Longs]:
+def _joined(runs: Sequence[Run]) -> tuple[Bytes, Longs]:
     """The records of all batches in one piece and the table that `compiled.decode` takes."""
-    sizes = [len(payload.records) for payload in run]
-    ends = np.cumsum(sizes).tolist()
-    data = run[0].records if len(run) == 1 else b"".join(payload.records for payload in run)
-    table = np.array(
-        [
-            (
-                end - size,
-                end,
-                payload.batch.base_offset,
-                payload.batch.last_offset_delta,
-                payload.batch.max_timestamp_ms
-                if payload.batch.append_time
-                else payload.batch.first_timestamp_ms,
-                payload.batch.records,
-                payload.batch.append_time,
-            )
-            for payload, size, end in zip(run, sizes, ends, strict=True)
-        ],
-        np.int64,
-    )
-    return as_bytes(data), table
+    pieces: list[memoryview] = []
+    table: list[tuple[int, ...]] = []
+    end = 0
+    for number, run in enumerate(runs):
+        for payload in run.payloads:
+            batch, start = payload.batch, end
+            end += len(payload.records)
+            stamp = batch.max_timestamp_ms if batch.append_time else batch.first_timestamp_ms
+            where = (start, end, batch.base_offset, batch.last_offset_delta, stamp, batch.records)
+            table.append((*where, batch.append_time, run.first, run.to, number))
+            pieces.append(payload.records)
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return as_bytes(data), np.array(table, np.int64)
 
 
 def _headers(data: Bytes, rows: int, room: _Room) -> pa.Array:

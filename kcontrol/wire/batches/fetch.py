@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcontrol.errors import DamagedRecordError
-from kcontrol.wire.batches.codec import Codec, Decoded, Payload
+from kcontrol.wire.batches.codec import Codec, Decoded, Payload, Run
 from kcontrol.wire.batches.compression import UnpackError, unpack
 from kcontrol.wire.batches.layout import HEADER_BYTES, SMALLEST_RECORD_BYTES, Batch, scan
 from kcontrol.wire.batches.visible import AbortedTransactions, visible
@@ -49,11 +49,17 @@ class Fetched:
         headers: bool = False,
         run_bytes: int = RUN_BYTES,
     ) -> Iterator[Decoded]:
-        """The visible records with offsets [first, to), in offset order, in runs of about
-        `run_bytes`; a run may be empty.
+        """The visible records with offsets [first, to), in offset order, by `runs`; it may be none of one.
 
         aborted: as the fetch's response lists them. Raises DamagedRecordError.
         """
+        for run in self.runs(aborted, first, to, run_bytes):
+            yield codec.decode([run], kind, headers=headers)
+
+    def runs(
+        self, aborted: AbortedTransactions, first: int, to: int, run_bytes: int = RUN_BYTES
+    ) -> Iterator[Run]:
+        """The batches with such records, in runs of about `run_bytes`. Raises DamagedRecordError."""
         run: list[Payload] = []
         size = 0
         for batch in visible(self._data, self._before(to), aborted, self._where):
@@ -61,12 +67,12 @@ class Fetched:
                 continue
             payload = self._payload(batch)
             if run and size + len(payload.records) > run_bytes:
-                yield codec.decode(run, first, to, kind, self._where, headers=headers)
+                yield Run(run, first, to, self._where)
                 run, size = [], 0
             run.append(payload)
             size += len(payload.records)
         if run:
-            yield codec.decode(run, first, to, kind, self._where, headers=headers)
+            yield Run(run, first, to, self._where)
 
     def _before(self, to: int) -> Iterator[Batch]:
         """Also those before the first wanted offset: they say which transactions were aborted."""

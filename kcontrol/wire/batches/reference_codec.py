@@ -17,7 +17,7 @@ from kcontrol.wire.batches.codec import (
     BatchFormat,
     Decoded,
     OpenBatch,
-    Payload,
+    Run,
     SealedBatch,
     decoded_schema,
     sealed_bytes,
@@ -38,29 +38,13 @@ class ReferenceCodec:
 
     name = "reference"
 
-    def decode(
-        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
-    ) -> Decoded:
+    def decode(self, runs: Sequence[Run], kind: DigestKind, *, headers: bool) -> Decoded:
         rows: list[tuple[object, ...]] = []
-        digest = EMPTY
-        for payload in run:
-            append_time = int(payload.batch.append_time)
-            for record in parse(payload.records, payload.batch, where):
-                if first <= record.offset < to:
-                    row = (record.key, record.value, record.offset, record.timestamp_ms * 1000, append_time)
-                    rows.append((*row, _header_rows(record.headers)) if headers else row)
-                    content = (
-                        record.key,
-                        record.value,
-                        record.headers,
-                        record.timestamp_ms,
-                        payload.batch.append_time,
-                    )
-                    digest += record_digest(kind, record.offset, *content)
+        digests = [_decode(run, kind, rows, headers=headers) for run in runs]
         schema = decoded_schema(headers=headers)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), digest)
+        return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), digests)
 
     def open_batch(self, batch_format: BatchFormat) -> OpenBatch:
         return ReferenceOpenBatch(batch_format)
@@ -71,6 +55,20 @@ class ReferenceCodec:
 
     def warm(self) -> None:
         """Nothing is compiled."""
+
+
+def _decode(run: Run, kind: DigestKind, rows: list[tuple[object, ...]], *, headers: bool) -> Digest:
+    """Add the rows of a run."""
+    digest = EMPTY
+    for payload in run.payloads:
+        append_time = payload.batch.append_time
+        for record in parse(payload.records, payload.batch, run.where):
+            if run.first <= record.offset < run.to:
+                row = (record.key, record.value, record.offset, record.timestamp_ms * 1000, int(append_time))
+                rows.append((*row, _header_rows(record.headers)) if headers else row)
+                content = (record.key, record.value, record.headers, record.timestamp_ms, append_time)
+                digest += record_digest(kind, record.offset, *content)
+    return digest
 
 
 class ReferenceOpenBatch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import threading
 from dataclasses import dataclass, field
@@ -15,8 +16,11 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.table import Transaction
 
 from kcontrol.adapters.lake.delta import STEP, DeltaSteps
+from kcontrol.adapters.lake.iceberg import IcebergSteps
 from kcontrol.adapters.lake.parquet import STEP_COLUMN, ParquetSteps
 from kcontrol.adapters.lake.rows import BatchMaker, BatchRules
 from kcontrol.adapters.lake.target import LakeTarget, StepTable
@@ -24,12 +28,25 @@ from kcontrol.apps.deliver.delivery import DeliveryOptions
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.deliver.lives import OUTPUT, ambush
 from tests.integration.kafka.steps_maker import PIPELINE
+from tests.support.iceberg import (
+    CATALOG,
+    NAME,
+    describe,
+    iceberg_rows,
+    iceberg_steps,
+    make_catalog,
+)
 
 COLUMNS = "step BIGINT NOT NULL, key INT, value BIGINT"
-KINDS: dict[str, type[DeltaSteps] | type[ParquetSteps]] = {"delta": DeltaSteps, "parquet": ParquetSteps}
+KINDS: dict[str, type[DeltaSteps] | type[ParquetSteps] | type[IcebergSteps]] = {
+    "delta": DeltaSteps,
+    "parquet": ParquetSteps,
+    "iceberg": IcebergSteps,
+}
 POINTS = {
     "delta": ("opened", "begun", "taken", "made", "soon", "committed"),
     "parquet": ("opened", "begun", "taken", "made", "soon", "staged", "committed"),
+    "iceberg": ("opened", "begun", "taken", "made", "soon", "staged", "compared", "committed"),
 }
 """The arrows on a step's way into the table. soon: at any moment after its first rows."""
 SOON_S = 0.05
@@ -51,7 +68,7 @@ class EverybodysTurn:
 @dataclass(frozen=True)
 class LakeLife:
     """What a deliverer is asked for. until: the step after which it ends. at: where it ends or is stopped, of POINTS,
-    at the `nth` time that it gets there; '' nowhere."""
+    at the `nth` time that it gets there; '' nowhere. uri: of Iceberg's catalog; '' for one in a file below the path."""
 
     settings: ClusterSettings
     kind: str
@@ -64,15 +81,29 @@ class LakeLife:
     skips: bool = False
     batch_rows: int = 4
     adopts: bool = False
+    uri: str = ""
     options: DeliveryOptions = field(
         default_factory=lambda: DeliveryOptions(poll_s=0.2, settle_s=1, longest_wait_s=0.5)
     )
 
     def target(self) -> LakeTarget:
-        more = {"adopts": True} if self.adopts else {}
-        table: StepTable = KINDS[self.kind](self.path, PIPELINE, OUTPUT, self.ddl, **more)
         rules = BatchRules("json", batch_rows=self.batch_rows, skips_bad_rows=self.skips)
-        return LakeTarget(table, EverybodysTurn(), PIPELINE, rules)
+        return LakeTarget(self._table(), EverybodysTurn(), PIPELINE, rules)
+
+    def _table(self) -> StepTable:
+        if self.kind == "delta":
+            return DeltaSteps(self.path, PIPELINE, OUTPUT, self.ddl, adopts=self.adopts)
+        if self.kind == "parquet":
+            return ParquetSteps(self.path, PIPELINE, OUTPUT, self.ddl)
+        describe(self.path, self.uri)
+        return IcebergSteps(CATALOG, NAME, PIPELINE, OUTPUT, self.ddl, adopts=self.adopts)
+
+    def fresh(self) -> LakeLife:
+        """With nothing there but, for Iceberg, a catalog."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.kind == "iceberg":
+            make_catalog(self.path, self.uri)
+        return self
 
     def ambush(self) -> None:
         """See AnyLife."""
@@ -83,7 +114,8 @@ class LakeLife:
             "taken": (LakeTarget, "take"),
             "made": (BatchMaker, "_batch"),
             "soon": (BatchMaker, "_batch"),
-            "staged": (ParquetSteps, "_stage"),
+            "staged": (ParquetSteps, "_stage") if self.kind == "parquet" else (Transaction, "append"),
+            "compared": (MetastoreCatalog, "_update_and_stage_table"),
             "committed": (table, "add"),
         }[self.at]
         ambush(owner, method, self.nth, self._end_soon if self.at == "soon" else self._end)
@@ -95,8 +127,10 @@ class LakeLife:
         threading.Timer(random.uniform(0, SOON_S), self._end).start()
 
 
-def rows_of(kind: str, path: Path) -> list[tuple[int, ...]]:
+def rows_of(kind: str, path: Path, uri: str = "") -> list[tuple[int, ...]]:
     """As any reader finds them, sorted."""
+    if kind == "iceberg":
+        return iceberg_rows(path, uri)
     if not path.exists() or (kind == "delta" and not DeltaTable.is_deltatable(str(path))):
         return []
     if kind == "delta":
@@ -109,8 +143,10 @@ def rows_of(kind: str, path: Path) -> list[tuple[int, ...]]:
     return sorted(tuple(row[name] for name in ("step", "key", "value")) for row in table.to_pylist())
 
 
-def steps_of(kind: str, path: Path) -> list[int]:
+def steps_of(kind: str, path: Path, uri: str = "") -> list[int]:
     """That the table says were added to it, in their order."""
+    if kind == "iceberg":
+        return iceberg_steps(path, uri)
     if kind == "delta":
         return [each[STEP] for each in reversed(DeltaTable(str(path)).history()) if STEP in each]
     found = (re.fullmatch(f"{STEP_COLUMN}=([0-9]+)", each.name) for each in path.iterdir())

@@ -164,7 +164,7 @@ def start(life: AnyLife) -> BaseProcess:
     return process
 
 
-def ended(process: BaseProcess, timeout_s: float = 120.0) -> int:
+def ended(process: BaseProcess, timeout_s: float = 600.0) -> int:
     """Its exit code."""
     process.join(timeout_s)
     assert process.exitcode is not None, "it has not ended"
@@ -175,7 +175,7 @@ def until_stopped(process: BaseProcess) -> None:
     """Until it has stopped itself."""
     assert process.pid is not None
     there = psutil.Process(process.pid)
-    until(lambda: there.status() == psutil.STATUS_STOPPED, "the deliverer is stopped", 120)
+    until(lambda: there.status() == psutil.STATUS_STOPPED, "the deliverer is stopped", 600)
 
 
 def wake(process: BaseProcess) -> None:

@@ -1,5 +1,5 @@
-"""Committed steps in a table of Delta Lake and in Parquet files: once, in order, whole; and what can't be done is said in one
-sentence."""
+"""Committed steps in tables of Delta Lake and Iceberg, and in Parquet files: once, in order, whole; and what can't be done is
+said in one sentence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from kcontrol.adapters.lake.iceberg import STEP
 from kcontrol.errors import DeliveryHaltedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lake_lives import LakeLife, rows_of, steps_of
 from tests.integration.deliver.lives import ended, expected_rows, live, outputs, start, until_stopped, wake
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.iceberg import iceberg_table
 
 STEPS = 6
 EVERY = range(1, STEPS + 1)
@@ -32,9 +34,9 @@ def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
     return maker
 
 
-@pytest.fixture(params=["delta", "parquet"])
+@pytest.fixture(params=["delta", "parquet", "iceberg"])
 def life(log: StepsMaker, tmp_path: Path, request: pytest.FixtureRequest) -> LakeLife:
-    return LakeLife(log.settings, request.param, tmp_path / "rows", until=STEPS)
+    return LakeLife(log.settings, request.param, tmp_path / "rows", until=STEPS).fresh()
 
 
 def _rows(*steps: int) -> list[tuple[int, int, int]]:
@@ -63,10 +65,8 @@ def test_deliverers_may_die_at_an_arrow(life: LakeLife) -> None:
     _check(life, *EVERY)
 
 
-@pytest.mark.parametrize("kind", ["delta", "parquet"], indirect=False)
-def test_a_zombie_adds_nothing_any_more(log: StepsMaker, tmp_path: Path, kind: str) -> None:
+def test_a_zombie_adds_nothing_any_more(life: LakeLife) -> None:
     """It stands still in the midst of a step while another goes on to the end."""
-    life = LakeLife(log.settings, kind, tmp_path / "rows", until=STEPS)
     zombie = start(dataclasses.replace(life, at="made", nth=4, signal=signal.SIGSTOP))
     until_stopped(zombie)
     live(life)
@@ -110,6 +110,12 @@ def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_fac
         (life.path / "kcontrol_step=2" / "_manifest.json").unlink()
         (life.path / "kcontrol_step=2" / "part-0.parquet").unlink()
         (life.path / "kcontrol_step=2").rmdir()
+    elif life.kind == "iceberg":
+        with iceberg_table(life.path) as table:
+            first = next(
+                each for each in table.snapshots() if each.summary.additional_properties.get(STEP) == "1"
+            )
+            table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
     else:
         table = DeltaTable(str(life.path))
         version = next(each["version"] for each in table.history() if each.get("kcontrol.step") == 1)
@@ -124,9 +130,14 @@ def _other_log(life: LakeLife) -> None:
     if life.kind == "parquet":
         path = life.path / "_kcontrol" / "delivery.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "log_id": "other"}))
+        return
+    name = f"kcontrol.{PIPELINE}.delays"
+    if life.kind == "iceberg":
+        with iceberg_table(life.path) as table, table.transaction() as change:
+            kept = json.loads(table.properties[name])
+            change.set_properties({name: json.dumps({**kept, "log_id": "other"})})
     else:
         table = DeltaTable(str(life.path))
-        name = f"kcontrol.{PIPELINE}.delays"
         kept = json.loads(table.metadata().configuration[name])
         table.alter.set_table_properties({name: json.dumps({**kept, "log_id": "other"})}, False)
 
@@ -180,11 +191,12 @@ def test_what_is_not_fit_halts_before_anything_is_written(life: LakeLife, tmp_pa
             live(dataclasses.replace(life, **changes))  # type: ignore[arg-type]
 
     refused("give its columns with --create", ddl=None)
-    taken = tmp_path / "taken"
-    taken.mkdir()
-    (taken / "letter.txt").write_text("dear reader")
-    refused("give another directory", path=taken)
-    refused("Not a directory|not empty", path=taken / "letter.txt")
+    if life.kind != "iceberg":
+        taken = tmp_path / "taken"
+        taken.mkdir()
+        (taken / "letter.txt").write_text("dear reader")
+        refused("give another directory", path=taken)
+        refused("Not a directory|not empty", path=taken / "letter.txt")
     live(dataclasses.replace(life, until=1))
     refused("has other columns than --create says", ddl=f"{life.ddl}, more STRING")
     _check(life, 1)
@@ -197,5 +209,9 @@ def test_all_of_it_again_needs_an_empty_table(life: LakeLife) -> None:
         live(again)
     if life.kind == "delta":
         DeltaTable(str(life.path)).delete()
+    elif life.kind == "iceberg":
+        with iceberg_table(life.path) as table:
+            table.delete()
+    if life.kind != "parquet":
         live(again)
         assert rows_of(life.kind, life.path) == _rows(*EVERY)

@@ -16,11 +16,13 @@ from tests.docs.blocks import blocks_of
 from tests.docs.expected import missing
 from tests.integration.deliver.lake_lives import steps_of
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.iceberg import iceberg_steps, make_catalog
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
 PAGE = "docs/howto/deliver-files.md"
 FORMAT = ("--format", "json")
 """The pipeline of the test has no format of its own."""
+ADDRESS = "postgresql+psycopg://catalog@db/lake?connect_timeout=10"
 
 
 def _log(settings: ClusterSettings, topic_factory: TopicFactory, directory: Path) -> StepsMaker:
@@ -31,13 +33,24 @@ def _log(settings: ClusterSettings, topic_factory: TopicFactory, directory: Path
     return maker
 
 
-def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path) -> None:
+def replaced_address(text: str, path: Path) -> str:
+    """With a catalog in a file."""
+    assert ADDRESS in text
+    return text.replace(ADDRESS, f"sqlite:///{path}/catalog.db").replace("/data", f"{path}/data")
+
+
+def test_the_page_comes_true(
+    settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     maker = _log(settings, topic_factory, tmp_path)
     for step in (1, 2):
         rows = [json.dumps({"customer": "ada", "orders": step, "amount": 1.25 * step}).encode()]
         maker.step(step, {"totals": {0: rows}})
-    begin, shown = (each for each in blocks_of(PAGE) if each.rule == "run by")
+    begin, catalog, shown = (each for each in blocks_of(PAGE) if each.rule == "run by")
     here = str(tmp_path / "data")
+    make_catalog(tmp_path)
+    (tmp_path / catalog.title).write_text(replaced_address(catalog.text, tmp_path))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
 
     def replaced(text: str) -> str:
         return text.replace("/data", here).replace("deliver orders", f"deliver {PIPELINE}")
@@ -63,9 +76,10 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
             return "\n".join((said, *(each.text() for each in processes)))
 
         until(told, "kcontrol status shows what the page does", 240, now)
-        assert [each.terminate() for each in processes] == [0, 0]
+        assert [each.terminate() for each in processes] == [0, 0, 0]
     for kind, name in (("delta", "totals"), ("parquet", "archive")):
         assert steps_of(kind, tmp_path / "data" / name) == [1, 2]
+    assert iceberg_steps(tmp_path, catalog="lake") == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +96,13 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
             ("--mode", "upsert"),
             ConfigurationError,
             "--mode says nothing to a directory of Parquet",
+        ),
+        ("iceberg://lake/totals", (), ConfigurationError, "and a table, such as iceberg://lake/shop.totals"),
+        ("iceberg://lake/shop.totals", (), ConfigurationError, "pyiceberg knows no catalog 'lake'"),
+        (
+            "iceberg://lake/a.b",
+            ("--key", "id"),
+            ConfigurationError,
         ),
         ("delta:///x", ("--create", "id BIGNIT"), ConfigurationError, "'BIGNIT' is no type"),
         ("delta:///dev/null/x", ("--create", "id INT"), DeliveryHaltedError, "/dev/null/x: "),

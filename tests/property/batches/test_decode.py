@@ -96,6 +96,24 @@ def test_a_range_of_any_log(codec: Codec, log: MadeLog, data: st.DataObject) -> 
         assert digest_of(decoded) == independent_digest(wanted, append)
 
 
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@given(logs=st.lists(LOGS, min_size=1, max_size=4), data=st.data())
+def test_runs_of_several_partitions_at_once_are_the_runs_one_by_one(
+    codec: Codec, logs: list[MadeLog], data: st.DataObject
+) -> None:
+    runs, wanted = [], []
+    for number, log in enumerate(logs):
+        offsets = [row[0] for row in parsed(log.encode())]
+        first = data.draw(st.integers(log.start, offsets[-1] + 1), f"first {number}")
+        to = data.draw(st.integers(first, offsets[-1] + 10), f"to {number}")
+        runs += list(Fetched(log.encode(), f"t-{number}").runs((), first, to))
+        wanted += read(codec, log.encode(), first, to)
+    if runs:
+        together = codec.decode(runs, DigestKind.INPUT, headers=True)
+        assert rows_of([together]) == rows_of(wanted)
+        assert list(together.digests) == [run.digest for run in wanted]
+
+
 @given(log=LOGS)
 def test_timestamp_types_and_columns_without_headers(log: MadeLog) -> None:
     for codec in CODECS:

@@ -95,3 +95,12 @@ def test_a_record_that_does_not_say_is_no_reason(value: bytes | None) -> None:
     for declared in (BY_JSON, BY_AVRO, DeclaredPlacing("orders", "who", "raw")):
         check_of(declared).look(rows)
     check_of(BY_KEY).look(rows.set_column(0, "key", pa.array([None], pa.binary())))
+
+
+def test_each_partition_of_a_batch_of_several_is_looked_at() -> None:
+    own = [[name for name in NAMES if partition_of(name.encode(), PARTITIONS) == number] for number in (1, 2)]
+    right = pa.concat_batches([batch(1, BY_KEY, own[0]), batch(2, BY_KEY, own[1])])
+    check_of(BY_KEY).look(right)
+    wrong = pa.concat_batches([batch(1, BY_KEY, own[0]), batch(2, BY_KEY, own[0][:3])])
+    with pytest.raises(StepFailedError, match=r"3 of the first 3 of partition 2 do not: offset 40 has"):
+        check_of(BY_KEY).look(wrong)

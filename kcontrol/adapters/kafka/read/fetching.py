@@ -19,11 +19,13 @@ _LARGEST_FETCH_BYTES = 1 << 30
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
     """fetch_max_bytes: of one fetch; about nine times as much memory is in use.
-    run_bytes: of one Arrow batch, about.
+    run_bytes: of one Arrow batch, about. together_bytes: runs of less are decoded with those of the next ranges, until
+    they have as much together.
     deadline_ms: a fetch that has brought nothing by then has failed."""
 
     fetch_max_bytes: int = 8 << 20
     run_bytes: int = 32 << 20
+    together_bytes: int = 1 << 20
     deadline_ms: int = 30_000
 
 

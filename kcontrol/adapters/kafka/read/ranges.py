@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.client.background import client_for
@@ -18,9 +19,9 @@ from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeId, parse_topic
 from kcontrol.adapters.kafka.read.fetching import ReadLimits, fetches
 from kcontrol.adapters.kafka.read.kept_chunks import kept_chunks
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.wire.batches import HEADERS_TYPE, default_codec
-from kcontrol.wire.digest import Digest, DigestKind
-from kcontrol.wire.range_read import RangeRead
+from kcontrol.wire.batches import HEADERS_TYPE, Ints, Run, default_codec
+from kcontrol.wire.digest import DigestKind
+from kcontrol.wire.range_read import RangeRead, RowsOfRanges
 
 
 def range_schema(*, headers: bool) -> pa.Schema:
@@ -84,44 +85,61 @@ class RangeReader:
         wanted = [RangeId(input_name, topic, id_, partition, from_, to) for partition, from_, to in ranges]
         return RangeRead(self._each(wanted, kind, headers=headers), len(wanted))
 
-    def _each(
-        self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool
-    ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+    def _each(self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool) -> Iterator[RowsOfRanges]:
         read = [each for each in ranges if each.from_ < each.to]
         kept = {each: chunk for each in read if (chunk := kept_chunks(self._client).take(each)) is not None}
         coming = [each for each in read if each not in kept]
         ahead = FetchAhead(self._client, coming, self._limits.fetch_max_bytes)
+        together = _Together(kind, self._limits.together_bytes, headers=headers)
         try:
             for index, wanted in enumerate(ranges):
                 if wanted.from_ < wanted.to:
-                    found = self._batches(wanted, ahead, kept.pop(wanted, None), kind, headers=headers)
-                    for rows, digest in found:
-                        yield index, rows, digest
+                    for run in self._runs(wanted, ahead, kept.pop(wanted, None)):
+                        yield from together.add(index, wanted, run)
+            yield from together.end()
         finally:
             ahead.close()
 
-    def _batches(
-        self, wanted: RangeId, ahead: FetchAhead, first: Chunk | None, kind: DigestKind, *, headers: bool
-    ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
-        codec, schema = default_codec(), range_schema(headers=headers)
+    def _runs(self, wanted: RangeId, ahead: FetchAhead, first: Chunk | None) -> Iterator[Run]:
         with closing(fetches(self._client, wanted, ahead, self._limits, first)) as found:
             for chunk, fetched in found:
-                runs = fetched.decode(
-                    codec,
-                    chunk.aborted,
-                    chunk.position,
-                    wanted.to,
-                    kind,
-                    headers=headers,
-                    run_bytes=self._limits.run_bytes,
-                )
-                for run in runs:
-                    if run.rows.num_rows:
-                        yield _with_place(run.rows, wanted, schema), run.digest
+                yield from fetched.runs(chunk.aborted, chunk.position, wanted.to, self._limits.run_bytes)
 
 
-def _with_place(rows: pa.RecordBatch, wanted: RangeId, schema: pa.Schema) -> pa.RecordBatch:
-    topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), rows.num_rows)
-    partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows.num_rows)
+class _Together:
+    """Decodes runs: small ones of several ranges at once, for each call has a price that a few records are not worth."""
+
+    def __init__(self, kind: DigestKind, enough_bytes: int, *, headers: bool) -> None:
+        self._kind, self._enough_bytes, self._headers = kind, enough_bytes, headers
+        self._schema = range_schema(headers=headers)
+        self._runs: list[tuple[int, RangeId, Run]] = []
+        self._bytes = 0
+
+    def add(self, index: int, wanted: RangeId, run: Run) -> Iterator[RowsOfRanges]:
+        """What is enough to be decoded, now that there is this run of the range of this index, too."""
+        size = run.size_bytes
+        if self._runs and self._bytes + size > self._enough_bytes:
+            yield from self.end()
+        self._runs.append((index, wanted, run))
+        self._bytes += size
+        if self._bytes >= self._enough_bytes:
+            yield from self.end()
+
+    def end(self) -> Iterator[RowsOfRanges]:
+        """All that is left; no rows if that is none."""
+        added, self._runs, self._bytes = self._runs, [], 0
+        if not added:
+            return
+        decoded = default_codec().decode([run for _, _, run in added], self._kind, headers=self._headers)
+        if decoded.rows.num_rows:
+            counts = [digest.records for digest in decoded.digests]
+            partitions = np.repeat(np.array([wanted.partition for _, wanted, _ in added], np.int32), counts)
+            indexes = (index for index, _, _ in added)
+            rows = _with_place(decoded.rows, added[0][1].topic, partitions, self._schema)
+            yield rows, list(zip(indexes, decoded.digests, strict=True))
+
+
+def _with_place(rows: pa.RecordBatch, topic: str, partitions: Ints, schema: pa.Schema) -> pa.RecordBatch:
+    topics = pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows)
     key, value, *others = rows.columns
-    return pa.RecordBatch.from_arrays([key, value, topic, partition, *others], schema=schema)
+    return pa.RecordBatch.from_arrays([key, value, topics, pa.array(partitions), *others], schema=schema)

@@ -9,12 +9,14 @@ have been built on it.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.spark.values.avro_columns import ValueReader
@@ -53,22 +55,25 @@ class PlacementCheck:
 
         A record without a key, or with a value that can't be parsed, says nothing.
         """
-        if self._key_of is None or not batch.num_rows:
-            return batch
+        if self._key_of is not None:
+            for rows in _by_partition(batch):
+                self._look(rows, self._key_of)
+        return batch
+
+    def _look(self, batch: pa.RecordBatch, key_of: Callable[[dict[str, Any]], bytes | None]) -> None:
         partition = batch.column("partition")[0].as_py()
         left = SAMPLED_RECORDS - self._seen[partition]
         if left <= 0:
-            return batch
+            return
         rows = batch.slice(0, left)
         self._seen[partition] += rows.num_rows
         wrong = []
         for row in rows.select(["key", "value", "partition", "offset"]).to_pylist():
-            key = self._key_of(row)
+            key = key_of(row)
             if key is not None and partition_of(key, self._partitions) != row["partition"]:
                 wrong.append((row["offset"], key))
         if wrong:
             raise self._refusal(partition, wrong, self._seen[partition])
-        return batch
 
     def _refusal(self, partition: int, wrong: list[tuple[int, bytes]], looked_at: int) -> StepFailedError:
         offset, key = wrong[0]
@@ -82,6 +87,15 @@ class PlacementCheck:
             "partitioner=murmur2_random, and no producer does if its key is another column. Write the "
             "topic anew and submit the pipeline under a new name, or use one node (nodes=1)",
         )
+
+
+def _by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of each partition; those of one lie together."""
+    partitions = batch.column("partition").to_numpy()
+    begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), batch.num_rows]
+    for begin, end in itertools.pairwise(begins):
+        if begin < end:
+            yield batch.slice(begin, end - begin)
 
 
 def _key_reader(declared: DeclaredPlacing) -> Callable[[dict[str, Any]], bytes | None] | None:
