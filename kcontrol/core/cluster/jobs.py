@@ -26,7 +26,9 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
         change.put_job(replace(known, touched=change.offset, request=entry.request))
         return
     else:
-        change.put_job(replace(job, id=known.id, kept=known.kept if job.resizable else 0))
+        if known.kept and job.resizable:
+            job = replace(job, kept=known.kept, most=max(known.most, job.nodes))
+        change.put_job(replace(job, id=known.id))
         _place_anew(change, job)
     forget_bad(change, entry.job)
     change.reschedule = True

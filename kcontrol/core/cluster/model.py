@@ -147,7 +147,7 @@ class ClusterJob:
     submission. touched: offset of the newest entry of a user that counted; what somebody wished who had not
     read as far is void. request: of that entry. package: what is run, by a name that says its content. done:
     tasks that are complete. kept: while it is being given another number of nodes, so many are not taken
-    away, because its pipeline's layout may have them; 0: it is not.
+    away, because its pipeline's layout has them; 0: it is not. most: so many it may have by now.
     """
 
     name: str
@@ -163,12 +163,13 @@ class ClusterJob:
     done: tuple[str, ...] = ()
     error: str = ""
     kept: int = field(default=0, metadata={LEFT_OUT: 0})
+    most: int = field(default=0, metadata={LEFT_OUT: 0})
 
     @property
     def open_tasks(self) -> tuple[TaskSpec, ...]:
         """With as many nodes as may be placed now."""
         tasks = tuple(task for task in self.tasks if task.name not in self.done) if self.done else self.tasks
-        return tuple(_keeping(task, self.kept) for task in tasks) if self.kept else tasks
+        return tuple(replace(task, min=self.kept, max=self.most) for task in tasks) if self.kept else tasks
 
     @property
     def resizable(self) -> bool:
@@ -183,11 +184,6 @@ class ClusterJob:
     @property
     def active(self) -> bool:
         return self.state is JobState.ACTIVE
-
-
-def _keeping(task: TaskSpec, kept: int) -> TaskSpec:
-    """None that is kept goes; more come as there is room for them."""
-    return replace(task, min=kept, max=max(kept, task.min))
 
 
 Allocations = Mapping[str, Mapping[str, tuple[Place | None, ...]]]

@@ -44,6 +44,7 @@ def to_be_said(replica: Replica, seen: Iterable[JobResized]) -> dict[str, JobRes
         job = replica.jobs.get(one.job)
         if job is None or not job.active or job.revision != one.revision or not job.kept:
             continue
-        if one.as_of >= job.touched and (one.nodes == job.nodes or one.nodes != job.kept):
+        known = one.nodes == job.kept and job.most == max(job.kept, job.nodes)
+        if one.as_of >= job.touched and (one.nodes == job.nodes or not known):
             found[one.job] = one
     return found

@@ -13,7 +13,7 @@ from dataclasses import replace
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import JobResized, ResizeJob
 from kcontrol.core.cluster.jobs import forget_bad, up_to_date
-from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob, Replica
+from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob
 
 
 def on_resize(change: Change, entry: ResizeJob) -> None:
@@ -28,17 +28,11 @@ def on_resize(change: Change, entry: ResizeJob) -> None:
         change.put_job(asked)
         return
     task = replace(job.tasks[0], min=entry.nodes, max=entry.nodes)
-    change.put_job(replace(asked, tasks=(task,), kept=_may_have(change.replica, job)))
+    # What was asked for before may have come about by now.
+    most = max(job.most, job.nodes, entry.nodes)
+    change.put_job(replace(asked, tasks=(task,), kept=job.kept or job.nodes, most=most))
     forget_bad(change, job.name)
     change.reschedule = True
-
-
-def _may_have(replica: Replica, job: ClusterJob) -> int:
-    """So many nodes the pipeline's layout may have: as many as were wanted, or as before that if not all were placed."""
-    places = replica.allocations.get(job.name, {}).get(job.tasks[0].name, ())
-    if job.kept and sum(place is not None for place in places) < job.nodes:
-        return job.kept
-    return max(job.kept, job.nodes)
 
 
 def on_resized(change: Change, entry: JobResized) -> None:
@@ -49,10 +43,10 @@ def on_resized(change: Change, entry: JobResized) -> None:
         raise EntryRejectedError("the job was changed since its pipeline was looked at")
     if not 1 <= entry.nodes <= change.replica.policy.job_nodes:
         raise EntryRejectedError("more nodes than a job may have, or none")
-    if entry.nodes == job.kept != job.nodes:
+    if entry.nodes == job.kept != job.nodes and job.most == max(job.kept, job.nodes):
         raise EntryRejectedError("that is known")
-    kept = 0 if entry.nodes == job.nodes else entry.nodes
-    change.put_job(replace(job, touched=change.offset, kept=kept))
+    seen = replace(job, touched=change.offset, kept=entry.nodes, most=max(entry.nodes, job.nodes))
+    change.put_job(replace(seen, kept=0, most=0) if entry.nodes == job.nodes else seen)
     change.reschedule = True
 
 

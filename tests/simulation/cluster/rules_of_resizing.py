@@ -8,10 +8,9 @@ from unittest.mock import patch
 from kcontrol.core.cluster import jobs, resizing
 from kcontrol.core.cluster import replica as replica_module
 from kcontrol.core.cluster.change import Change
-from kcontrol.core.cluster.entries import JobResized, ResizeJob
-from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
+from kcontrol.core.cluster.entries import ResizeJob
+from kcontrol.core.cluster.model import ClusterJob, TaskSpec
 from tests.simulation.breaking import Patches
-from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.rule import ClusterRule
 
@@ -24,19 +23,14 @@ def _nodes_go_before_the_layout_is_without_them() -> Patches:
 
 
 def _what_is_taken_back_has_never_come_about() -> Patches:
-    def may_have(value: Replica, job: ClusterJob) -> int:
-        return job.kept or job.nodes
+    def on_resize(change: Change, entry: ResizeJob) -> None:
+        right(change, entry)
+        job = change.replica.jobs[entry.job]
+        if job.kept:
+            change.put_job(replace(job, most=max(job.kept, job.nodes)))
 
-    return (patch.object(resizing, "_may_have", may_have),)
-
-
-def _what_was_seen_before_the_newest_wish_counts() -> Patches:
-    def on_resized(change: Change, entry: JobResized) -> None:
-        known = change.replica.jobs.get(entry.job)
-        right(change, entry if known is None else replace(entry, as_of=max(entry.as_of, known.touched)))
-
-    right = resizing.on_resized
-    return (patch.dict(replica_module.HANDLERS, {JobResized: on_resized}),)
+    right = resizing.on_resize
+    return (patch.dict(replica_module.HANDLERS, {ResizeJob: on_resize}),)
 
 
 def _another_number_is_another_revision() -> Patches:
@@ -57,13 +51,6 @@ def _jobs_are_resized_at_any_level() -> Patches:
 RULES_OF_RESIZING = (
     ClusterRule(_nodes_go_before_the_layout_is_without_them, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
     ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
-    ClusterRule(
-        _what_was_seen_before_the_newest_wish_counts,
-        (inv.KEEPS_LAYOUT,),
-        (faults.entry_arrives_twice,),
-        begin=4,
-        resizes=True,
-    ),
     ClusterRule(_another_number_is_another_revision, (inv.STAYING_GO_ON,), begin=2, resizes=True),
     ClusterRule(
         _jobs_are_resized_at_any_level,

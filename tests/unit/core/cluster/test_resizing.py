@@ -76,7 +76,8 @@ def test_one_that_can_not_be_placed_costs_the_job_nothing() -> None:
     assert (len(places(more)), explain(more, more.jobs["job"])) == (2, "")
     assert resizing(more, more.jobs["job"]) == "it is to have 3 nodes, and there is room for 2"
     back = after(more, resize(more, 1))
-    assert back.jobs["job"].kept == 1, "it can't have three: they were not all there"
+    assert (places(back), back.jobs["job"].kept) == (places(more), 1)
+    assert places(after(back, seen(back, 1))) == places(value)
 
 
 def test_other_code_does_not_take_away_what_the_layout_may_have() -> None:
@@ -156,6 +157,7 @@ def test_a_value_that_was_never_resized_has_the_digest_that_older_versions_compu
     assert canonical(one.jobs["job"])[-1] == "", "the last that older versions know: the error"  # type: ignore[index]
     three = after(one, resize(one, 3))
     assert digest(three) != digest(replace(three, jobs={"job": replace(three.jobs["job"], kept=2)}))
+    assert (three.jobs["job"].kept, three.jobs["job"].most) == (1, 3)
 
 
 def test_snapshots_of_it_are_of_a_version_that_all_who_know_the_level_can_read() -> None:
