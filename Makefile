@@ -13,14 +13,15 @@ PIPELINES ?= 2
 # Every process would compile kcontrol anew, for more than a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test kubernetes-test lint types layers chaos bench golden docs docs-reference lock clean
+.PHONY: setup warm demo test kubernetes-test lint types layers chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed
 
+# Python compiles what it imports; to compile all that is installed takes 20 s more.
 $(VENV)/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kcontrol needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -28,30 +29,44 @@ demo: setup
 	$(PY) -m examples.demo
 
 # Once: it takes half a minute, and every Spark process of the tests starts in two thirds of the time.
+warm: $(VENV)/.warm
+
 $(VENV)/.warm: $(VENV)/.installed
 	$(PY) -m kcontrol.cli warm
 	@touch $@
 
-# Three runs side by side, of about the same length, each with brokers of its own: what computes, then brings brokers and processes
-# along and kills them; what shares one Spark, then what is killed between two messages; and all else, which is shown as it goes. The
-# others are shown when they are over.
+# Parts, each a run with brokers of its own: JOBS of them side by side, the next as soon as one is over, the long ones first; what
+# shares one Spark begins beside what computes, and what kills its own processes follows. Each is shown when it is over; `make
+# test-kills` runs one alone.
 PYTEST := $(PY) -m pytest -m "not heavy and not docker and not kubernetes"
+JOBS ?= 3
 INTEGRATION := tests/integration
-COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos) \
-	$(addprefix $(INTEGRATION)/,security test_recovery_kills.py test_recovery_wiped.py)
-ONE_SPARK := tests/replay $(addprefix $(INTEGRATION)/,spark test_recovery_crash_points.py)
+ONE_SPARK := tests/replay $(INTEGRATION)/spark
+COMPUTING := $(addprefix tests/,simulation unit golden property contract browser)
+STORIES := $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_,end_to_end_orders end_to_end_http end_to_end_deleted \
+	end_to_end_inputs end_to_end_registry standby reset exchange_nodes exchange_crash_points upgrade live_layout live_layout_kills)))
+KILLS := tests/chaos $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_recovery_,checkpoint_points crash_points kills wiped)))
+COMMANDS := tests/docs $(addprefix $(INTEGRATION)/,cli security)
+PARTS := one-spark computing stories kills commands rest
+REST := $(addprefix --ignore=,$(ONE_SPARK) $(COMPUTING) $(STORIES) $(KILLS) $(COMMANDS))
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS
 	$(PYTEST) $(PYTEST_ARGS)
 else
-	@mkdir -p build
-	@$(PYTEST) $(COMPUTING) -p no:cacheprovider > build/computing.log 2>&1 & computing=$$!; \
-	$(PYTEST) $(ONE_SPARK) -p no:cacheprovider > build/one-spark.log 2>&1 & spark=$$!; \
-	$(PYTEST) $(addprefix --ignore=,$(COMPUTING) $(ONE_SPARK)); failed=$$?; \
-	wait $$spark || failed=1; cat build/one-spark.log; \
-	wait $$computing || failed=1; cat build/computing.log; exit $$failed
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) $(PARTS:%=test-%)
 endif
+
+test-one-spark: FILES = $(ONE_SPARK)
+test-computing: FILES = $(COMPUTING)
+test-stories: FILES = $(STORIES)
+test-kills: FILES = $(KILLS)
+test-commands: FILES = $(COMMANDS)
+test-rest: FILES = $(REST)
+
+$(PARTS:%=test-%): test-%: $(VENV)/.warm
+	@mkdir -p build
+	@echo "$*: its tests begin"; $(PYTEST) $(FILES) -p no:cacheprovider > build/$*.log 2>&1; failed=$$?; cat build/$*.log; exit $$failed
 
 # The operator on a real API server, which is built here once, with Go; Debian's etcd-server and kubernetes-client have to be there.
 kubernetes-test: $(VENV)/.warm

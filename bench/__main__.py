@@ -25,6 +25,7 @@ from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
 from bench.recovery import CASES, measure_recovery
+from bench.regions.measure import measure_regions
 from bench.report import Findings, show, to_json
 from bench.rest import measure_rest
 from bench.settings import measure_settings
@@ -56,6 +57,7 @@ PARTS = (
     "planning",
     "settings",
     "soak",
+    "regions",
     "cluster",
 )
 PEERS = "peers"
@@ -192,6 +194,8 @@ def measure(
                 findings.settings = measure_settings(servers, measurements, console.print)
             case "soak":
                 findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
+            case "regions":
+                findings.regions = measure_regions(servers, quick, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 

@@ -221,3 +221,60 @@ CHANGING = Changing(1_000, 20, 3)
 QUICK_CHANGING = Changing(200, 5, 1)
 STATE_MB = 1.0
 """How much state there is, if nobody says."""
+
+
+@dataclass(frozen=True)
+class Draining:
+    """Windows of steps of each size with a drain every so often and with none, in turns; warm-up comes before the first.
+    spare_steps: by size, those for which the source has records between two windows, while the region is defined anew."""
+
+    sizes: tuple[Measurement, ...]
+    windows: int
+    period_ms: int
+    spare_steps: tuple[int, ...]
+
+    @property
+    def records(self) -> int:
+        """What the source must hold."""
+        return sum(
+            size.step_records * (size.warm_up_steps + self.windows * (size.steps + spare) + spare)
+            for size, spare in zip(self.sizes, self.spare_steps, strict=True)
+        )
+
+
+DRAINING = Draining(
+    (Measurement("aggregate", 1_000, 300, 300), Measurement("aggregate", 100_000, 10, 24)),
+    8,
+    1_000,
+    (300, 14),
+)
+QUICK_DRAINING = Draining(
+    (Measurement("aggregate", 1_000, 10, 60), Measurement("aggregate", 20_000, 2, 20)), 4, 1_000, (400, 100)
+)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Chains of so many pipelines, each drained so often in each way, under a load."""
+
+    pipelines: tuple[int, ...]
+    drains: int
+    records_per_s: int
+
+
+HOLDING = Holding((1, 2, 4, 8), 20, 100)
+QUICK_HOLDING = Holding((1, 3), 2, 100)
+
+
+@dataclass(frozen=True)
+class GoingBack:
+    """A chain that is taken back by so many steps of each pipeline, so many times, under a load."""
+
+    pipelines: int
+    steps: int
+    rounds: int
+    records_per_s: int
+
+
+GOING_BACK = GoingBack(3, 1_000, 3, 100)
+QUICK_GOING_BACK = GoingBack(2, 20, 1, 100)

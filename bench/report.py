@@ -26,6 +26,7 @@ from bench.peers.report import show_peers
 from bench.phases import Phases
 from bench.planning import PlanningGain
 from bench.processor import Profile
+from bench.regions.report import RegionFigures, show_regions
 from bench.rest import RestEffect
 from bench.settings import SettingGain
 from bench.shards import ShardCost
@@ -57,6 +58,7 @@ class Findings:
     layouts: Sequence[Change] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
+    regions: RegionFigures | None = None
     cluster: Sequence[EntryRate] = ()
     peers: Sequence[PeerFigures] = ()
 
@@ -90,6 +92,7 @@ def to_json(findings: Findings, large: int) -> str:
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "exchange": [asdict(each) for each in findings.exchange],
             "shards": [asdict(each) for each in findings.shards],
+            "regions": None if findings.regions is None else asdict(findings.regions),
             "cluster": [asdict(each) for each in findings.cluster],
             "layouts": [
                 asdict(each) | {"longest_ms": each.longest_ms, "median_ms": each.median_ms}
@@ -139,6 +142,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     show_layouts(console, findings.layouts)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
+    show_regions(console, findings.regions)
     _show_cluster(console, findings.cluster)
     show_peers(console, findings.peers)
 

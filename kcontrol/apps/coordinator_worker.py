@@ -12,7 +12,6 @@ import asyncio
 import logging
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -37,6 +36,7 @@ from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.scratch import scratch_directory
 
 _log = logging.getLogger("kcontrol.coordinator")
 
@@ -84,10 +84,10 @@ def run_coordinator(
     presence.show()
     with ExitStack() as stack:
         stack.callback(presence.hide)
-        datadir = stack.enter_context(tempfile.TemporaryDirectory(prefix="kcontrol-faust-"))
+        datadir = stack.enter_context(scratch_directory("faust"))
         while True:
             began = time.monotonic()
-            life = _Life(settings, partitions, options, presence, Path(datadir), ready)
+            life = _Life(settings, partitions, options, presence, datadir, ready)
             try:
                 life.run()
             except Exception:  # noqa: BLE001 - logged whole; the next incarnation starts from the logs, not from this one's state

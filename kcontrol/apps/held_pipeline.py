@@ -40,6 +40,8 @@ class HeldPipeline:
     limits: tuple[ReadLimit, ...] | None = None
     """Of the hold that is renewed; None: none is."""
     renewed_s: float = 0.0
+    released_s: float | None = None
+    """When its release was asked for last; None: not since it was held here."""
     boundaries: list[StepBoundary] = field(default_factory=list)
     """Of the last step when it began, and of all after it."""
 
@@ -69,7 +71,7 @@ class HeldPipeline:
         """From now on, and renewed from time to time."""
         if self.limits == limits and time.monotonic() < self.renewed_s + self.lease_ms / 1000 / _RENEWALS:
             return
-        self.limits, self.renewed_s = limits, time.monotonic()
+        self.limits, self.renewed_s, self.released_s = limits, time.monotonic(), None
         await self._write(limits, released=False)
 
     async def release(self) -> None:
@@ -80,7 +82,7 @@ class HeldPipeline:
 
     async def release_any(self) -> bool:
         """What was read shows a hold of this holder: release it, whoever has written it. Whether its coordinator says that
-        nobody holds it."""
+        nobody holds it. What was asked for is asked for again only after a while; the first time at once."""
         newest, said = self.logs.view.hold(), self.logs.view.status()
         self.limits = None
         if newest is None or is_given_up(newest[1], said):
@@ -88,8 +90,11 @@ class HeldPipeline:
         hold = newest[1]
         if hold.released:
             return said is not None and said.hold is not None and said.hold.request_id == hold.request_id
-        if hold.holder == self.holder and time.monotonic() >= self.renewed_s + _ASKED_AGAIN_S:
-            self.renewed_s = time.monotonic()
+        now_s = time.monotonic()
+        if hold.holder == self.holder and (
+            self.released_s is None or now_s >= self.released_s + _ASKED_AGAIN_S
+        ):
+            self.released_s = now_s
             await self._write((), released=True)
         return False
 

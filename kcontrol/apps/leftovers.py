@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import reduce
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
@@ -9,8 +10,14 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import StepBoundary
-from kcontrol.errors import ConfigurationError
+from kcontrol.errors import ConfigurationError, RetriableError
+from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
+
+_log = logging.getLogger(__name__)
+
+_OLD_MS = 30_000
+"""How long brokers may give old answers, or be away."""
 
 
 async def refuse_leftovers(settings: ClusterSettings, pipeline: str) -> None:
@@ -53,8 +60,27 @@ async def last_step(settings: ClusterSettings, pipeline: str) -> int:
         await log.close()
 
 
-async def committed(settings: ClusterSettings, pipeline: str) -> StepsView:
-    """What the pipeline's log of steps says, from the newest checkpoint on. Raises DamagedRecordError."""
+async def committed(settings: ClusterSettings, pipeline: str, change: int = 0) -> StepsView:
+    """What the pipeline's log of steps says, from the newest checkpoint on.
+
+    change: of the layout, which it is known to hold; an answer without that is old, and another one is asked for. Raises
+    DamagedRecordError, and RetriableError: there is no such answer.
+    """
+
+    async def read() -> StepsView:
+        view = await _committed(settings, pipeline)
+        number = 0 if view.assignment is None else view.assignment.number
+        if number < change:
+            raise RetriableError(
+                f"pipeline {pipeline!r}: its definition is one by change {change} of its layout, and the log of steps was read "
+                f"up to change {number} only"
+            )
+        return view
+
+    return await until_deadline(read, "reading the steps topic", _log, _OLD_MS)
+
+
+async def _committed(settings: ClusterSettings, pipeline: str) -> StepsView:
     log = KafkaStepsLog(settings, pipeline)
     try:
         newest = await log.begin_at_checkpoint()

@@ -148,8 +148,7 @@ async def followed(
         async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
             while True:
                 await until_deadline(logs.read_control, "reading the control topic", _log)
-                newest, status = logs.view.layout_request(), logs.view.status()
-                now = None if status is None else status.layout
+                newest, now = logs.view.layout_request(), logs.view.layout_told()
                 if now is not None and now.request_id == request.request_id:
                     if now != said:
                         told(now)

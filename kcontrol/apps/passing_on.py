@@ -28,9 +28,11 @@ class PassedOn:
     log_id: str
     closed: Callable[[], Awaitable[None]] = nothing_to_close
 
-    async def read_on(self) -> None:
-        """Raises RetriableError."""
-        self.view = reduce(evolve, await self.control.read_to_end(), self.view)
+    async def read_on(self, *, to_barrier: bool = False) -> None:
+        """to_barrier: all that was acknowledged before the call, whatever a broker shows. Raises RetriableError."""
+        control = self.control
+        read = control.read_to_barrier(self.view.pipeline) if to_barrier else control.read_to_end()
+        self.view = reduce(evolve, await read, self.view)
 
     async def close(self) -> None:
         """Nobody goes on."""

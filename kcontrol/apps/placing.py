@@ -122,14 +122,25 @@ async def size_that_goes_on(settings: ClusterSettings, pipeline: str) -> SizeNow
         return size_now(logs.view, logs.committed)
 
 
-async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec:
-    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards. Raises
-    RetriableError, and NotFoundError: the pipeline was deleted meanwhile."""
+async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec | None:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards. None: somebody
+    has submitted another one since this process made ready, so that it has to be compared as if the process were started now.
+    Raises RetriableError, and NotFoundError: the pipeline was deleted meanwhile."""
     await passed.read_on()
+    if _in_log(passed, prepared) == prepared.over:
+        # What was acknowledged meanwhile must not be replaced.
+        await passed.read_on(to_barrier=True)
+    spec = _in_log(passed, prepared)
+    if spec.fingerprint == prepared.spec.fingerprint:
+        return spec
+    if spec != prepared.over:
+        return None
+    await passed.control.append([prepared.spec])
+    return prepared.spec
+
+
+def _in_log(passed: PassedOn, prepared: Prepared) -> PipelineSpec:
     spec = passed.view.spec()
     if spec is None:
         raise NotFoundError(f"pipeline {prepared.pipeline.name!r} was deleted: end this process")
-    if spec.assignment == prepared.spec.assignment:
-        return spec
-    await passed.control.append([prepared.spec])
-    return prepared.spec
+    return spec

@@ -60,10 +60,12 @@ Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint, StepBoundary], Awaitabl
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a process goes on with after the change that `request_id` asks for."""
+    """What a process goes on with after the change that `request_id` asks for. over: the definition that was in the log when it
+    made ready."""
 
     request_id: str
     pipeline: Pipeline
+    over: PipelineSpec
     spec: PipelineSpec
     bound: BoundQueries
 
@@ -90,10 +92,10 @@ class WouldBe:
 
 
 def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:
-    """The change that is asked for and may still be made, as far as was read."""
-    request, status = view.layout_request(), view.status()
-    told = None if status is None else status.layout
-    if request is None or request.nodes == 0 or request.number != _number(steps) + 1:
+    """The change that is asked for and may still be made, as far as was read. By its number it may be one behind another that
+    was not read yet."""
+    request, told = view.layout_request(), view.layout_told()
+    if request is None or request.nodes == 0 or request.number <= _number(steps):
         return None
     answered = told is not None and told.request_id == request.request_id and told.phase in OVER
     return None if answered else request
@@ -165,11 +167,12 @@ class Preparation:
         if not self._is_meant(request):
             self._forget()
             return False
-        spec = logs.spec()
-        if spec.assignment != _number(logs.committed):
-            return True
         if request.request_id != self._request_id:
             self._forget()
+        spec = logs.spec()
+        if not spec.assignment == _number(logs.committed) == request.number - 1:
+            return True  # The log of steps, or the control log, was not read so far.
+        if request.request_id != self._request_id:
             self._request_id = request.request_id
             before = holder(logs, self._who.node)
             self._work = asyncio.create_task(self._prepare(spec, logs.committed, request, before))
@@ -228,7 +231,7 @@ class Preparation:
             output_partitions=who.output_partitions,
             layout=layout,
         )
-        self.prepared = Prepared(request.request_id, pipeline, resolved, bound)
+        self.prepared = Prepared(request.request_id, pipeline, spec, resolved, bound)
         needs = NodeWork(resolved, who.node, bound.on_node(resolved, who.node), {}).needs
         stateful = {name: need for name, need in needs.items() if need.stateful}
         taker = Taker(who.node, owners_of(resolved))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from kcontrol.replay.delivery import ReplayedStep
 from kcontrol.replay.verify import verify_steps
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
+from kcontrol.settings.scratch import scratch_directory
 
 SCRATCH_INCARNATION = 0
 
@@ -128,12 +128,12 @@ async def run_again(
         environment = environment_of(spark)
         with phase(PLANNING, place.as_json):
             bound = await asyncio.to_thread(_bound_as_made, definition, recorded, spark, host.channel.address)
-        with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
-            spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
+        with scratch_directory(place.command) as scratch:
+            spool = None if deliver is None else Spool(scratch / "spool", recorded.first)
             for number, piece in enumerate(recorded.pieces()):
                 queries = bound[_made_with(piece.boundaries[0])]
                 for node in range(piece.spec.nodes):
-                    directory = Path(scratch, f"work-{number}")
+                    directory = scratch / f"work-{number}"
                     where = NodePlace(node, directory, checkpoints=place.checkpoints, environment=environment)
                     say_made_otherwise(piece.boundaries, node, environment)
                     engine = scratch_engine(spark, queries, host, where, piece.spec, spool)

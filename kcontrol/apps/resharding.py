@@ -9,7 +9,6 @@ the nodes' next sweep takes away.
 from __future__ import annotations
 
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from kcontrol.adapters.spark.state.resharding import ReshardedParts, refused_sta
 from kcontrol.core.model import Checkpoint, SavedPart
 from kcontrol.core.step.assignment import Owners, saved_owners
 from kcontrol.errors import CheckpointCancelledError, CheckpointError, ConfigurationError
+from kcontrol.settings.scratch import scratch_directory
 
 MB = 1_000_000
 MB_PER_S = 1.0
@@ -75,8 +75,8 @@ def refuse_uncut(pipeline: str, saved: Checkpoint, shards: int, own: Path) -> No
     """Raise ConfigurationError if the state of a checkpoint can't be cut into other shards, and CheckpointError if it can't be
     read here. Spark is not needed for that."""
     parts = _parts_of(saved, shards, own)
-    with tempfile.TemporaryDirectory(prefix="kcontrol-layout-") as scratch:
-        refused = refused_state(parts, Path(scratch))
+    with scratch_directory("layout") as scratch:
+        refused = refused_state(parts, scratch)
     if refused:
         raise ConfigurationError(f"pipeline {pipeline!r}: {refused}")
 
@@ -92,8 +92,8 @@ def recut(work: Recut, own: Path, master: str | None, most_s: float) -> Rewritte
     spark = session(f"kcontrol layout {work.pipeline}", master, hushed=True)
     try:
         check_rewrites(spark)
-        with until.cancelling(spark), tempfile.TemporaryDirectory(prefix="kcontrol-layout-") as scratch:
-            return cut_parts(spark, work, own, Path(scratch).resolve(), until)
+        with until.cancelling(spark), scratch_directory("layout") as scratch:
+            return cut_parts(spark, work, own, scratch.resolve(), until)
     except (*SPARK_ERRORS, CheckpointCancelledError) as error:
         until.check()
         raise CheckpointError(

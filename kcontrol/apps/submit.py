@@ -129,7 +129,7 @@ async def _resolved(
     if earlier is not None and (
         earlier.nodes != spec.nodes or _divides(spec) or _divides(earlier) or earlier.assignment
     ):
-        steps = await committed(settings, pipeline.name)
+        steps = await committed(settings, pipeline.name, earlier.assignment)
         if layout is not None:
             steps = replace(steps, assignments=(*steps.assignments, layout))
     shards = pipeline.layout.shuffle_partitions

@@ -28,6 +28,7 @@ from kcontrol.core.step.differences import Difference
 from kcontrol.core.step.layout import layout_of
 from kcontrol.errors import KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.scratch import scratch_directory
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -57,8 +58,8 @@ async def warm_up(
         too_much = _too_much(recorded, node)
         if too_much:
             return f"not warm: {too_much}"
-        with tempfile.TemporaryDirectory(prefix="kcontrol-warm-") as scratch:
-            place = NodePlace(node, Path(scratch), checkpoints=checkpoints, environment=environment_of(spark))
+        with scratch_directory("warm") as scratch:
+            place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
             engine = scratch_engine(spark, bound, host, place, recorded.spec)
             found = await run_node(engine, node, recorded, ignore, ignore)
     except KcontrolError as error:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 BATCH_ROWS, PART_RECORDS, LAKE_BATCH_ROWS = 10_000, 500, 50_000
 _POSTGRES, _WEBHOOK = ("postgresql://", "postgres://"), ("https://", "http://")
 _DELTA, _PARQUET, _ICEBERG = "delta://", "parquet://", "iceberg://"
+_OBJECT_STORES = ("s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://", "adl://")
 _KINDS = {
     **dict.fromkeys(_POSTGRES, "a database"),
     **dict.fromkeys(_WEBHOOK, "a webhook"),
@@ -151,6 +152,13 @@ def target_of(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
 
 def _kind(address: str) -> str:
     found = next((each for each in _KINDS if address.startswith(each)), None)
+    place = address.removeprefix(found) if found in (_DELTA, _PARQUET) else address
+    if place.startswith(_OBJECT_STORES):
+        raise ConfigurationError(
+            f"--to {address}: kcontrol deliver writes Delta Lake and Parquet to file systems only, where it is "
+            "proved that each step is there once: give the path of a file system, or a table of Iceberg, whose "
+            f"catalog compares and whose files may be there ({_ICEBERG}CATALOG/NAMESPACE.TABLE)"
+        )
     if found is None:
         raise ConfigurationError(
             "--to must begin with postgresql://, https://, http://, delta:///, parquet:/// or iceberg://"

@@ -11,6 +11,7 @@ import click
 
 from kcontrol.adapters.kafka.admin.cluster import check_cluster
 from kcontrol.apps.regions.controller import RegionController
+from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.sessions.region import RegionTimes
 from kcontrol.settings.cluster import ClusterSettings
@@ -28,6 +29,7 @@ from kcontrol.wire.names import check_region_name
     metavar="SECONDS",
     help="Take a region over whose controller has said nothing for so long.",
 )
+@lifeline_option
 @cluster_option
 @json_option
 @debug_option

@@ -78,8 +78,7 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
 
 def _of_layout(projection: PipelineProjection, request: LayoutRequest, outcome: Outcome) -> Outcome:
     """Done is one whose record is in the log; a withdrawal, once a coordinator goes by it."""
-    said = projection.view.status()
-    told = None if said is None or said.layout is None else said.layout
+    told = projection.view.layout_told()
     answered = told is not None and told.request_id == request.request_id
     fate = fate_of(projection.view, projection.committed, request)
     if fate is LayoutPhase.DONE:

@@ -75,10 +75,9 @@ def layout_of(projection: PipelineProjection) -> LayoutFacts:
 
 
 def _change(projection: PipelineProjection) -> LayoutChangeFacts | None:
-    request, said = projection.view.layout_request(), projection.view.status()
+    request, told = projection.view.layout_request(), projection.view.layout_told()
     if request is None:
         return None
-    told = None if said is None or said.layout is None else said.layout
     if told is not None and told.request_id != request.request_id:
         told = None
     return _facts(projection, request, told)

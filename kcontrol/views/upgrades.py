@@ -18,10 +18,9 @@ def fate_of(view: PipelineView, steps: StepsView, request: LayoutRequest) -> Lay
 
     The record of the change counts before what is said of it; a request for a change that another one was is over.
     """
-    made, status = steps.assignment, view.status()
+    made, told = steps.assignment, view.layout_told()
     if made is not None and made.request_id == request.request_id:
         return LayoutPhase.DONE
-    told = None if status is None else status.layout
     if told is not None and told.request_id == request.request_id and told.phase in OVER:
         return told.phase
     number = 0 if made is None else made.number

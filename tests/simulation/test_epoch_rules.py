@@ -73,13 +73,13 @@ RULES = (
     Rule(
         _who_attempts_anything_is_as_good_as_in_place,
         "nobody beyond the slowest by more than one step",
-        50,
+        350,
         epochs=True,
     ),
     Rule(
         _a_node_begins_before_it_has_read_the_boundary,
         "an attempt is taken back before the next one runs",
-        50,
+        135,
         epochs=True,
     ),
 )

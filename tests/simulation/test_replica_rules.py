@@ -54,7 +54,7 @@ RULES = (
         True,
     ),
     Rule(_what_was_read_needs_no_proof, CALLED, 8_800, _LEADERS_MOVE, True),
-    Rule(_half_a_log_is_gone_by, "without faults the processes come to rest", 0, _LEADERS_MOVE, True),
+    Rule(_half_a_log_is_gone_by, "without faults the processes come to rest", 440, _LEADERS_MOVE, True),
 )
 
 

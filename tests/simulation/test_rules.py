@@ -383,9 +383,9 @@ RULES = (
     Rule(_input_is_read_from_the_start, _ONCE),
     Rule(_the_newest_claim_is_forgotten, _PROGRESS),
     Rule(_replays_are_not_needed, _PROGRESS),
-    Rule(_later_steps_stay_openable_after_a_rollback, _PROGRESS),
-    Rule(_answers_of_an_earlier_tenure_count, "no event is unexpected", 250),
-    Rule(_nodes_that_are_behind_are_in_place, "nobody beyond the slowest by more than one step", 340),
+    Rule(_later_steps_stay_openable_after_a_rollback, _PROGRESS, 970),
+    Rule(_answers_of_an_earlier_tenure_count, "no event is unexpected", 630),
+    Rule(_nodes_that_are_behind_are_in_place, "nobody beyond the slowest by more than one step", 800),
     Rule(_no_reading_after_init_producer, "checkpoint monotone"),
     Rule(_a_checkpoint_needs_no_parts, _PARTS),
     Rule(_parts_of_other_checkpoints_count, _PARTS),
@@ -396,7 +396,7 @@ RULES = (
         "what was committed when a checkpoint was asked for is saved when the request is answered",
     ),
     Rule(_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there"),
-    Rule(_checkpoints_are_not_openable, _OPENABLE, 130),
+    Rule(_checkpoints_are_not_openable, _OPENABLE, 380),
     Rule(_a_node_runs_on_by_a_definition_that_was_replaced, _SIZE, 2360),
     Rule(_a_node_runs_again_what_another_number_made, _SIZE, 2470, (number_of_nodes_changed,)),
     Rule(_steps_of_another_size_are_run_again, _SIZE),
@@ -406,7 +406,7 @@ RULES = (
         _who_begins_at_a_checkpoint_forgets_what_was_before,
         "whoever begins at a checkpoint knows all that counts",
     ),
-    Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", likely=(user_asks,)),
+    Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", 885, likely=(user_asks,)),
 )
 
 

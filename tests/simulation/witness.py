@@ -12,6 +12,7 @@ from kcontrol.core.events import (
     CoordinatorEffect,
     CoordinatorEvent,
     EndsReached,
+    Exit,
     InitProducer,
     NodeEffect,
     ProducerReady,
@@ -34,6 +35,7 @@ from tests.simulation.invariants import (
     check_stopped,
     require,
 )
+from tests.simulation.states import GOES_ON
 from tests.simulation.world import World
 
 
@@ -130,4 +132,19 @@ def check_node(
         if isinstance(effect, RunStep) and effect.expected is None:
             begun = effect.work.token.claim_epoch
             require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
+        if isinstance(effect, Exit):
+            _check_goes_on(world, after, effect)
     require(after.step <= len(world.boundaries), "a node is never ahead of the log", after.step)
+
+
+def _check_goes_on(world: World, state: NodeMachine, left: Exit) -> None:
+    """Unless it was not shown the change for long: whoever ends for a definition by that knows that its process goes on."""
+    spec = state.view.spec()
+    if spec is None or spec.fingerprint == state.fingerprint or left.replaced or left.shut_down:
+        return
+    live = [
+        each for each in world.assignments if each.live and state.assignment < each.number <= spec.assignment
+    ]
+    waited_ms = state.now_ms - state.ahead_ms if state.ahead_ms >= 0 else 0
+    if live and not state.steps.is_reset and waited_ms < spec.limits.open_timeout_ms:
+        require(left.relaid, GOES_ON, (left.reason, spec.assignment, state.assignment))

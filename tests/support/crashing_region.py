@@ -1,8 +1,10 @@
-"""`kcontrol`, but it kills itself with SIGKILL at a chosen record of a region, of a hold or of a reset, of all that it writes.
+"""`kcontrol`, but it kills itself with SIGKILL at a chosen record of a region, of a hold or of a reset, of all that it
+writes.
 
-    CRASH_AT=7 python -m tests.support.crashing_region region-controller ...
+CRASH_AT=7 python -m tests.support.crashing_region region-controller ...
 
-Odd numbers: before the record (1: the first); even ones: after it was acknowledged (2: the first).
+Odd numbers: before the record (1: the first); even ones: after it was acknowledged (2: the first). With CRASH_BY=SIGSTOP
+it stops there instead, and goes on when it is told to: so that something else can be killed at that record.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _points = itertools.count(1)
 
 def _reach() -> None:
     if next(_points) == int(os.environ["CRASH_AT"]):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[os.environ.get("CRASH_BY", "SIGKILL")])
 
 
 def _instrument() -> None:

@@ -1,154 +1,16 @@
 """A node without Spark that passes records on: `python -m tests.support.relay_node BROKERS PREFIX PIPELINE`.
 
-All of it is the product's own, its session, logs, watcher and writer, but for the engine: each value that it reads it writes,
-with the pipeline's name in front, to the partition of the same number of its only output, in the step's transaction. So what a
-pipeline has written by a step follows from the offsets that the step has read, and can be computed by anybody.
+All of it is the product's own, its session, logs, watcher and writer, but for the engine (`bench/regions/relay.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-import numpy as np
-import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-
-from bench.quick_node import QuickEngine
-from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
-from kcontrol.adapters.kafka.write.writer import STEP_HEADER, TransactionWriter
-from kcontrol.core.model import (
-    EMPTY_DIGEST,
-    InputSlice,
-    InputSpec,
-    OutputSlice,
-    PipelineSpec,
-    StepBoundary,
-    StepResult,
-    StepWork,
-)
-from kcontrol.errors import FencedError
-from kcontrol.sessions.node import NodePorts, NodeSession
+from bench.regions.relays import lives
 from kcontrol.settings.cluster import ClusterSettings
 
-READ_TIMEOUT_S = 30.0
-
-
-def values_of(
-    settings: ClusterSettings,
-    topic: str,
-    partition: int,
-    from_: int,
-    to: int,
-    without: Container[int] = (),
-) -> Iterator[bytes]:
-    """The committed values at offsets [from_, to), which the partition is known to reach, but for those of some steps. Raises
-    TimeoutError."""
-    return (value for _, value in placed_values_of(settings, topic, partition, from_, to, without))
-
-
-def placed_values_of(
-    settings: ClusterSettings,
-    topic: str,
-    partition: int,
-    from_: int,
-    to: int,
-    without: Container[int] = (),
-) -> Iterator[tuple[int, bytes]]:
-    """The same with their offsets."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.bootstrap_servers,
-            "group.id": "relay",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, partition, from_ or OFFSET_BEGINNING)])
-        while from_ < to:
-            message = consumer.poll(READ_TIMEOUT_S)
-            if message is None:
-                raise TimeoutError(f"topic {topic!r}, partition {partition}: nothing from {from_} to {to}")
-            error, offset = message.error(), message.offset()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF and offset is not None and offset >= to:
-                    return
-                continue
-            assert offset is not None
-            if offset >= to:
-                return
-            from_ = offset + 1
-            headers = dict(message.headers() or ())
-            if STEP_HEADER not in headers or int(headers[STEP_HEADER] or 0) not in without:
-                yield offset, message.value() or b""
-    finally:
-        consumer.close()
-
-
-class RelayEngine(QuickEngine):
-    """Without state: it can be opened at every step."""
-
-    def __init__(self, settings: ClusterSettings, spec: PipelineSpec) -> None:
-        super().__init__()
-        self._settings, self._spec = settings, spec
-
-    async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        return await asyncio.to_thread(self._relay, work, expected is None)
-
-    def _relay(self, work: StepWork, writes: bool) -> StepResult:
-        output = self._spec.outputs[0]
-        read: list[InputSlice] = []
-        rows: dict[int, list[bytes]] = {}
-        for part in work.division:
-            values = list(values_of(self._settings, part.topic, part.partition, part.from_, part.to))
-            rows.setdefault(part.partition % output.partitions, []).extend(values)
-            where = part.input, part.topic, part.topic_id, part.partition, part.from_, part.to
-            read.append(InputSlice(*where, len(values), EMPTY_DIGEST))
-        wrote = self._write(work, rows) if writes else []
-        return StepResult(tuple(read), tuple(wrote), (), watermark_moved=False)
-
-    def _write(self, work: StepWork, rows: Mapping[int, Sequence[bytes]]) -> list[OutputSlice]:
-        output, token = self._spec.outputs[0], work.token
-        writer = TransactionWriter(
-            *(self._settings, work.transactional_id, token.producer_id, token.producer_epoch),
-            *(work.step, work.now_ms, output.name, output.topic, output.partitions),
-        )
-        name = self._spec.pipeline.encode()
-        for partition, values in rows.items():
-            if values:
-                passed = pa.array([name + b":" + value for value in values], pa.binary())
-                batch = pa.RecordBatch.from_arrays([passed], ["value"])
-                writer.write(batch, np.full(len(values), partition, np.int32))
-        return writer.finish()
-
-
-async def run(bootstrap_servers: str, prefix: str, pipeline: str) -> None:
-    """Lives of node 0 of a pipeline that was submitted, one after the other."""
-    settings = ClusterSettings(bootstrap_servers=bootstrap_servers, prefix=prefix)
-    while True:
-        control, steps = await KafkaControlLog.open(settings, pipeline), KafkaStepsLog(settings, pipeline)
-
-        def watch(
-            item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool], _last: object
-        ) -> KafkaInputWatcher:
-            return KafkaInputWatcher(settings, item.topic, from_, takes)
-
-        ports = NodePorts(SystemClock(), control, steps, lambda spec, *_: RelayEngine(settings, spec), watch)
-        try:
-            ended = await NodeSession(pipeline, 0, ports).run()
-            sys.stdout.write(f"a life has ended: {ended}\n")
-        except FencedError as error:
-            sys.stdout.write(f"fenced: {error}\n")
-        finally:
-            await asyncio.gather(control.close(), steps.close())
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    asyncio.run(run(*sys.argv[1:]))
+    servers, prefix, pipeline = sys.argv[1:]
+    asyncio.run(lives(ClusterSettings(bootstrap_servers=servers, prefix=prefix), pipeline))

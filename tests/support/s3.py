@@ -53,6 +53,17 @@ class S3Server:
             **self._settings,
         )
 
+    @property
+    def for_pyiceberg(self) -> dict[str, str]:
+        """Of a catalog whose tables are in the bucket: the ends of its variables' names."""
+        return {
+            "WAREHOUSE": f"s3://{self.bucket}",
+            "S3__ENDPOINT": f"http://127.0.0.1:{self._port}",
+            "S3__REGION": REGION,
+            "S3__ACCESS_KEY_ID": self.environment["AWS_ACCESS_KEY_ID"],
+            "S3__SECRET_ACCESS_KEY": self.environment["AWS_SECRET_ACCESS_KEY"],
+        }
+
     def start(self) -> None:
         """Start, and return when it answers; what was stored before is still there."""
         (jar,) = ensure_jars(artifacts=read_lock(LOCK.read_text(encoding="utf-8")))

@@ -11,6 +11,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_no_two_packages_import_each_other() -> None:
+    imported = imports()
     for package in (
         "kcontrol",
         "kcontrol.core",
@@ -18,7 +19,7 @@ def test_no_two_packages_import_each_other() -> None:
         "kcontrol.adapters.kafka",
         "kcontrol.adapters.spark",
     ):
-        found = graph(imports(), package)
+        found = graph(imported, package)
         assert found, package
         for part, names in found.items():
             assert not [name for name in names if part in found[name]], (package, part)

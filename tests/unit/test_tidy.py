@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -72,16 +73,20 @@ class Module:
         }
 
 
-Files = Mapping[str, str]
+class Files(dict[str, str]):
+    """Their texts by path."""
+
+    @cached_property
+    def modules(self) -> list[Module]:
+        """Once for all rules: to parse them takes longer than any rule does."""
+        return [Module(path, text) for path, text in self.items() if path.endswith(".py")]
+
+
 Rule = Callable[[Files], Iterator[str]]
 
 
-def modules(files: Files) -> list[Module]:
-    return [Module(path, text) for path, text in files.items() if path.endswith(".py")]
-
-
 def short_files(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         lines = len(module.text.splitlines())
         most = MAX_CORE_FILE_LINES if module.path.startswith("kcontrol/core/") else MAX_FILE_LINES
         if lines > most:
@@ -89,7 +94,7 @@ def short_files(files: Files) -> Iterator[str]:
 
 
 def short_functions(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -101,7 +106,7 @@ def short_functions(files: Files) -> Iterator[str]:
 
 
 def docstrings(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         if module.tree.body and not ast.get_docstring(module.tree):
             yield f"{module.path}:1: no docstring: say what the module is for"
 
@@ -109,7 +114,7 @@ def docstrings(files: Files) -> Iterator[str]:
 def class_names_are_unique(files: Files) -> Iterator[str]:
     """Within kcontrol. A name within the package may not be that of another thing: see docs/glossary.md."""
     found: dict[str, list[str]] = {}
-    for module in modules(files):
+    for module in files.modules:
         if module.path.startswith("kcontrol/"):
             for node in module.tree.body:
                 if isinstance(node, ast.ClassDef):
@@ -120,9 +125,13 @@ def class_names_are_unique(files: Files) -> Iterator[str]:
 
 
 def no_orphans(files: Files) -> Iterator[str]:
-    everything = modules(files)
-    users = [module for module in everything if not module.path.startswith("tests/")]
-    for module in everything:
+    users = Counter(
+        name
+        for module in files.modules
+        if not module.path.startswith("tests/")
+        for name in (module.imports | module.strings) - {module.name}
+    )
+    for module in files.modules:
         if (
             not module.name.startswith("kcontrol")
             or module.name in ENTRY_POINTS
@@ -131,7 +140,7 @@ def no_orphans(files: Files) -> Iterator[str]:
             continue
         if module.path.endswith("__init__.py") and not module.tree.body[1:]:
             continue
-        if not any(module.name in user.imports | user.strings for user in users if user is not module):
+        if not users[module.name]:
             yield f"{module.path}: nobody imports it, apart from tests"
 
 
@@ -144,7 +153,7 @@ def nothing_of_this_machine(files: Files) -> Iterator[str]:
 
 
 def no_prints(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         if module.path.startswith("kcontrol/") and not module.path.startswith("kcontrol/cli/"):
             for node in ast.walk(module.tree):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
@@ -152,7 +161,7 @@ def no_prints(files: Files) -> Iterator[str]:
 
 
 def pure_core(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         if module.path.startswith("kcontrol/core/"):
             for name in sorted(module.imports):
                 if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith(
@@ -162,7 +171,7 @@ def pure_core(files: Files) -> Iterator[str]:
 
 
 def one_partition_client(files: Files) -> Iterator[str]:
-    for module in modules(files):
+    for module in files.modules:
         if module.path.startswith("kcontrol/") and module.path != PARTITION_CLIENT:
             for node in ast.walk(module.tree):
                 if (
@@ -209,13 +218,13 @@ RULES: list[Rule] = [
 ]
 
 
-def repository() -> dict[str, str]:
+def repository() -> Files:
     """Every file that is tracked or would be, as text; binary ones are left out."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(
         listed, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
     ).stdout.split("\0")
-    files = {}
+    files = Files()
     for name in filter(None, names):
         try:
             files[name] = (ROOT / name).read_text(encoding="utf-8")
@@ -255,7 +264,9 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
     ],
 )
 def test_each_rule_finds_what_it_is_for(rule: Rule, path: str, text: str) -> None:
-    [offender] = set(rule({path: text})) if rule is not pure_core else [next(rule({path: text}))]
+    [offender] = (
+        set(rule(Files({path: text}))) if rule is not pure_core else [next(rule(Files({path: text})))]
+    )
     assert offender.startswith(path)
 
 
@@ -271,4 +282,4 @@ def test_each_rule_finds_what_it_is_for(rule: Rule, path: str, text: str) -> Non
 )
 def test_what_is_allowed(path: str, text: str) -> None:
     user = {"examples/user.py": '"""Uses it."""\nfrom kcontrol.cli import a\nfrom kcontrol.core import a\n'}
-    assert [offender for rule in RULES for offender in rule({path: text, **user})] == []
+    assert [offender for rule in RULES for offender in rule(Files({path: text, **user}))] == []

@@ -3,15 +3,14 @@ histogram, asked for through py4j."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 
 from kcontrol.errors import RetriableError
+from kcontrol.settings.scratch import scratch_directory
 
 RECORDING = "kcontrol"
 MAX_RECORDING = "50m"
@@ -33,8 +32,8 @@ class Jvm:
 
         Raises RetriableError when the JVM does not answer or refuses.
         """
-        with tempfile.TemporaryDirectory(prefix="kcontrol-profile-") as scratch:
-            file = Path(scratch, "recording.jfr")
+        with scratch_directory("profile") as scratch:
+            file = scratch / "recording.jfr"
             self._ask("jfrStart", f"name={RECORDING}", "settings=profile", f"maxsize={MAX_RECORDING}")
             try:
                 time.sleep(seconds)

@@ -132,11 +132,17 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
 
 
 async def plan_region_rollback(
-    cluster: ClusterSettings, region: str, to_cut: int, leave_behind: Collection[str], own: Path
+    cluster: ClusterSettings,
+    region: str,
+    to_cut: int,
+    leave_behind: Collection[str],
+    own: Path,
+    as_of: int | None = None,
 ) -> tuple[tuple[BackPlan, ...], int]:
     """What would be taken back to a cut, and the number of the region's newest change.
 
-    leave_behind, own: as `plan_reset` has them. Raises what that does, and NotNowError: nobody is in charge of the region.
+    leave_behind, own: as `plan_reset` has them. as_of: the number that an earlier plan was told; None: any. Raises what
+    `plan_reset` does, and NotNowError: nobody is in charge of the region, or it has changed since.
     """
     async with region_reader(cluster, region) as reader:
         view = await reader.look()
@@ -144,6 +150,11 @@ async def plan_region_rollback(
             raise NotNowError(
                 f"region {region!r}: nobody is in charge of it, and its controller takes pipelines back: start kcontrol "
                 "region-controller, then ask again. Nothing was reset"
+            )
+        if as_of not in (None, view.newest.number):
+            raise NotNowError(
+                f"region {region!r} has come to change {view.newest.number}, and {as_of} was said to be its newest: plan the "
+                "rollback anew. Nothing was reset"
             )
         cut = view.cuts.get(to_cut)
         refused = refused_cut(to_cut, cut, reader.definition.settings)

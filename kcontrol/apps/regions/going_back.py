@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
@@ -24,8 +25,11 @@ from kcontrol.core.step.resetting import stands_at, void_ends
 from kcontrol.errors import ConfigurationError, KcontrolError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 
+_Found = TypeVar("_Found")
 _AGAIN_S = 1.0
 """Between tries, while something is in the way that a person has to take out of it."""
+_AT_ONCE = 16
+"""Pipelines that are looked at side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,19 @@ class BackPlan:
     void: Mapping[tuple[str, int], int]
 
 
+@dataclass(frozen=True, slots=True)
+class _LookedBack:
+    """What a pipeline's log says. last: its newest step, if that is at or after the one it goes back to. stands: it is there
+    already. done: the step that is its reset of this rollback. void: as in `BackPlan`."""
+
+    pipeline: str
+    to_step: int
+    last: StepBoundary | None
+    stands: bool
+    done: int | None
+    void: Mapping[tuple[str, int], int]
+
+
 async def plan_rollback(
     cluster: ClusterSettings,
     cut: RegionCut,
@@ -48,9 +65,36 @@ async def plan_rollback(
 ) -> tuple[BackPlan, ...]:
     """What taking all back would take back, in the order in which it is done; nothing is changed.
 
-    leave_behind, own: as `plan_reset` has them. Raises what that does: then nothing may be begun.
+    leave_behind, own: as `plan_reset` has them. Raises what that does, of the first pipeline in this order: then nothing may be
+    begun. They are looked at side by side, for of each it may take seconds to hear that nobody works for it.
     """
-    return tuple([plan async for plan in _plans(cluster, cut, request_id, leave_behind, own)])
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(pipeline: str, to_step: int) -> _LookedBack:
+        async with gate:
+            return await _look(cluster, pipeline, to_step, request_id)
+
+    async def plan(looked: _LookedBack, void: Mapping[tuple[str, int], int]) -> BackPlan:
+        async with gate:
+            return await _plan(cluster, looked, leave_behind, own, Together(along, void, request_id))
+
+    along = frozenset(one.pipeline for one in cut.pipelines)
+    looked = await _all([look(one.pipeline, one.step) for one in cut.pipelines])
+    void: dict[tuple[str, int], int] = {}
+    plans = []
+    for each in looked:
+        plans.append(plan(each, dict(void)))
+        void |= each.void
+    return tuple(await _all(plans))
+
+
+async def _all(asked: Sequence[Coroutine[object, object, _Found]]) -> list[_Found]:
+    """What each returns. Raises what the first of them, as they are given, raises, once all have ended."""
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in found if not isinstance(each, BaseException)]
 
 
 async def _plans(
@@ -64,35 +108,38 @@ async def _plans(
     along = frozenset(one.pipeline for one in cut.pipelines)
     void: dict[tuple[str, int], int] = {}
     for one in cut.pipelines:
-        plan = await _plan(
-            cluster, one.pipeline, one.step, leave_behind, own, Together(along, dict(void), request_id)
-        )
-        void |= plan.void
-        yield plan
+        looked = await _look(cluster, one.pipeline, one.step, request_id)
+        together = Together(along, dict(void), request_id)
+        yield await _plan(cluster, looked, leave_behind, own, together)
+        void |= looked.void
 
 
-async def _plan(
-    cluster: ClusterSettings,
-    pipeline: str,
-    to_step: int,
-    leave_behind: Collection[str],
-    own: Path | None,
-    together: Together,
-) -> BackPlan:
+async def _look(cluster: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> _LookedBack:
     async with pipeline_logs(cluster, pipeline) as logs:
         _, newest = await logs.read()
         steps = logs.committed
         later = (
             await boundaries_of(logs, newest, max(1, to_step), steps.step) if steps.step >= to_step else []
         )
-    done = next((one.step for one in later if _is_of(one, together.request_id)), None)
+    done = next((one.step for one in later if _is_of(one, request_id)), None)
     void = void_ends(one for one in later if to_step < one.step and (done is None or one.step < done))
-    if done is not None:
-        return BackPlan(pipeline, to_step, None, void)
-    if later and stands_at(steps, to_step) and not _is_behind(pipeline, later[-1], together.void):
-        return BackPlan(pipeline, to_step, None, void)
+    last = later[-1] if later else None
+    return _LookedBack(pipeline, to_step, last, stands_at(steps, to_step), done, void)
+
+
+async def _plan(
+    cluster: ClusterSettings,
+    looked: _LookedBack,
+    leave_behind: Collection[str],
+    own: Path | None,
+    together: Together,
+) -> BackPlan:
+    pipeline, to_step, last = looked.pipeline, looked.to_step, looked.last
+    is_there = last is not None and looked.stands and not _is_behind(pipeline, last, together.void)
+    if looked.done is not None or is_there:
+        return BackPlan(pipeline, to_step, None, looked.void)
     reset = await plan_reset(cluster, pipeline, to_step, leave_behind, own, together)
-    return BackPlan(pipeline, to_step, reset, void)
+    return BackPlan(pipeline, to_step, reset, looked.void)
 
 
 def _is_of(boundary: StepBoundary, request_id: str) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 from kcontrol.apps.regions.asking import plan_region_rollback, region_reader, request_of
 from kcontrol.apps.regions.going_back import BackPlan
 from kcontrol.core.regions.records import RegionRequestKind
-from kcontrol.requests.record import NotNowError
 from kcontrol.requests.region_rollbacks import BackFacts, RollbackFacts, RollbackOrder, Rollbacks
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -18,13 +17,8 @@ def rollbacks_of(cluster: ClusterSettings, own: Path) -> Rollbacks:
 
     async def roll_back(order: RollbackOrder) -> RollbackFacts:
         plans, as_of = await plan_region_rollback(
-            cluster, order.region, order.to_cut, order.leave_behind, own
+            cluster, order.region, order.to_cut, order.leave_behind, own, order.as_of
         )
-        if order.as_of not in (None, as_of):
-            raise NotNowError(
-                f"region {order.region!r} has come to change {as_of}, and {order.as_of} was said to be its newest: plan the "
-                "rollback anew. Nothing was reset"
-            )
         asked = ""
         if not order.only_plan:
             request = request_of(order.region, RegionRequestKind.ROLLBACK, order.by)

@@ -252,8 +252,10 @@ def _all_ready(state: CoordinatorState, change: LiveChange) -> list[LayoutReady 
 
 
 def _is_there(state: CoordinatorState, change: LiveChange, node: int, limits: LimitsSpec) -> bool:
+    """Whether who is to be the node has been heard under this claim, and not been silent since, for as long as was listened."""
     said, (uuid, heard_ms) = _ready(state, change, node), state.changing.heard.get(node, ("", 0))
-    return said is not None and said.uuid == uuid and state.now_ms - heard_ms < limits.heartbeat_timeout_ms
+    silent_ms = state.now_ms - max(heard_ms, state.hearing.caught_up_ms)
+    return said is not None and said.uuid == uuid and silent_ms < limits.heartbeat_timeout_ms
 
 
 def _awaited(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) -> str:

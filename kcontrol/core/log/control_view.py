@@ -24,6 +24,7 @@ from kcontrol.core.model import (
     InputDesired,
     LayoutReady,
     LayoutRequest,
+    LayoutStatus,
     Logged,
     NodeJoin,
     NodeState,
@@ -119,6 +120,15 @@ class PipelineView:
     def status(self) -> Status | None:
         """What the coordinators last said."""
         return self._newest(Status, f"{self.pipeline}/status")
+
+    def layout_told(self) -> LayoutStatus | None:
+        """What was last said of a change of the layout, by whoever was in charge then: one who has been replaced, and does not
+        know that yet, gives up what his successor goes on with."""
+        logged = self.latest.get(f"{self.pipeline}/status")
+        if logged is None or not isinstance(logged.record, Status):
+            return None
+        is_late = 0 <= self.epoch < logged.offset and logged.record.claim_epoch != self.epoch
+        return None if is_late else logged.record.layout
 
     def claim(self) -> Claim | None:
         """The newest claim; its offset is `epoch`."""

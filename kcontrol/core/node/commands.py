@@ -133,17 +133,41 @@ def end(turn: NodeTurn, reason: str, *, relaid: bool = False) -> None:
     turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN, relaid and not replaced))
 
 
-def end_if_relaid(turn: NodeTurn) -> None:
-    """The layout was changed while the pipeline runs: no step by the one before follows any more."""
+def end_if_outdated(turn: NodeTurn) -> None:
+    """Another definition, or another layout while the pipeline runs, has taken the place of what this incarnation goes by: no
+    step by that follows any more, and no command that comes is meant for it.
+
+    The two come from two logs. A definition by a change that was not read yet says nothing of how to go on; the record lies
+    before it and will come, and says that.
+    """
     state = turn.state
     spec, made = state.view.spec(), state.steps.assignment
-    if made is None or not made.live or spec is None or made.number <= spec.assignment:
+    number = 0 if made is None else made.number
+    if spec is None:
         return
-    end(
-        turn,
-        f"the layout of pipeline {state.pipeline} was changed after step {made.step}: there are {made.nodes} nodes since",
-        relaid=True,
-    )
+    if made is not None and made.live and number > state.assignment:
+        end(
+            turn,
+            f"the layout of pipeline {state.pipeline} was changed after step {made.step}: there are {made.nodes} nodes since",
+            relaid=True,
+        )
+    elif spec.fingerprint == state.fingerprint:
+        state.ahead_ms = -1
+    elif spec.assignment <= number:
+        end(
+            turn,
+            f"the definition of pipeline {state.pipeline} was changed, to nodes = {spec.nodes} and "
+            f"fingerprint {spec.fingerprint}, while node {state.node} ran by {state.fingerprint}: start "
+            "the node again",
+        )
+    elif state.ahead_ms < 0:
+        state.ahead_ms = state.now_ms
+    elif state.now_ms - state.ahead_ms >= spec.limits.open_timeout_ms:
+        end(
+            turn,
+            f"the definition of pipeline {state.pipeline} is one by change {spec.assignment} of its layout, which node "
+            f"{state.node} has not read in the log of steps within {spec.limits.open_timeout_ms} ms: start the node again",
+        )
 
 
 def _step(turn: NodeTurn, command: Command) -> None:

@@ -43,7 +43,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.announce import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
-from kcontrol.core.node.commands import closed, done, end, end_if_relaid, obey, open_at
+from kcontrol.core.node.commands import closed, done, end, end_if_outdated, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.node.table import AT_WORK, ATTEMPTING, UNANSWERED, UNWRITTEN, NodeCause, NodeStage
@@ -74,10 +74,13 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     _handle(turn, event)
     if turn.state.at is not NodeStage.JOINING:
         turn.occasion = Look
-        obey(turn)
-        _pass_over_dropped(turn)
-        _go_on(turn)
-        _replay(turn)
+        if turn.state.ahead_ms < 0:
+            obey(turn)
+            _pass_over_dropped(turn)
+            _go_on(turn)
+            _replay(turn)
+        elif turn.state.at is not NodeStage.EXITED:
+            end_if_outdated(turn)
         speak(turn)
     if turn.records:
         turn.effects.append(Publish(tuple(turn.records)))
@@ -125,20 +128,9 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     record = event.logged.record
     if state.at is NodeStage.JOINING:
         return
-    if (
-        isinstance(record, PipelineSpec)
-        and record.pipeline == state.pipeline
-        and record.fingerprint != state.fingerprint
-    ):
-        # Its queries, and which partitions it reads, are those of the old one; no command
-        # that follows is meant for them.
-        end(
-            turn,
-            f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and "
-            f"fingerprint {record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start "
-            "the node again",
-        )
-    elif state.is_replaced:
+    if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline:
+        end_if_outdated(turn)
+    if state.at is not NodeStage.EXITED and state.is_replaced:
         end(turn, state.replaced_reason)
 
 
@@ -150,7 +142,7 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
         if state.at is not NodeStage.JOINING:
             on_log(turn, boundary)
             if isinstance(boundary, Assignment):
-                end_if_relaid(turn)
+                end_if_outdated(turn)
         return
     state.boundaries = state.boundaries.extended(boundary)
     if boundary.reset is not None and ends_with(state):
@@ -275,7 +267,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state = turn.state
     state.incarnation = event.incarnation
     spec = state.view.spec()
-    state.fingerprint = "" if spec is None else spec.fingerprint
+    state.fingerprint, state.assignment = ("", 0) if spec is None else (spec.fingerprint, spec.assignment)
     turn.go(NodeCause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
@@ -283,7 +275,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     if state.is_replaced:
         end(turn, state.replaced_reason)
     else:
-        end_if_relaid(turn)
+        end_if_outdated(turn)
 
 
 def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:

@@ -70,6 +70,10 @@ class NodeMachine:
     """By which an agent has started this process; None if somebody else has."""
     fingerprint: str = ""
     """Of the definition that this incarnation was started with."""
+    assignment: int = 0
+    """The change of the layout that it is by; 0: before the first."""
+    ahead_ms: int = -1
+    """Since when there is a definition by a change of the layout that the log of steps has yet to show; -1: there is none."""
 
     # --- the engine
     openable: tuple[int, ...] = ()

@@ -80,7 +80,7 @@ def advance(graph: RegionGraph, wave: DrainWave) -> DrainWave:
         writers = graph.writers(name)
         if name not in orders and writers <= wave.cuts.keys():
             orders[name] = DrainOrder(wave.number, _limits(graph, wave, name))
-        if name in orders and _may_go_on(graph, wave, name):
+        if name in orders and not orders[name].released and _may_go_on(graph, wave, name):
             orders[name] = replace(orders[name], released=True)
     return replace(wave, orders=orders)
 

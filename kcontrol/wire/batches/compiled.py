@@ -260,8 +260,7 @@ def decode(
     row, key_bytes, value_bytes = 0, 0, 0
     for batch in range(len(batches)):
         at, stop, previous = batches[batch, START], batches[batch, END], np.int64(-1)
-        first, to, before = batches[batch, FIRST], batches[batch, TO], row
-        digest = digests[batches[batch, RUN]]
+        digest, before = digests[batches[batch, RUN]], row
         for _ in range(batches[batch, RECORDS]):
             size, at = _read_size(data, at, stop, 1)
             if at < 0:
@@ -275,7 +274,7 @@ def decode(
                 return NEEDS_REFERENCE
             previous = delta
             offset = batches[batch, BASE_OFFSET] + delta
-            if offset < first or offset >= to:
+            if offset < batches[batch, FIRST] or offset >= batches[batch, TO]:
                 at = end
                 continue
             start = at

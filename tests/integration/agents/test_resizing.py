@@ -30,11 +30,6 @@ from tests.support.http_world import Told
 def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settings: ClusterSettings) -> None:
     own = settings.model_copy(update={"prefix": f"resized-{uuid4().hex[:6]}"})
 
-    async def asked() -> LayoutRequest | None:
-        async with pipeline_logs(own, "p") as logs:
-            await logs.read()
-            return logs.view.layout_request()
-
     async def play() -> None:
         await asyncio.to_thread(ensure_cluster_topics, own)
         await asyncio.to_thread(ensure_topics, own, "p")
@@ -65,33 +60,43 @@ def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settin
             assert before.items() <= view.replica.places().items()
 
             job = view.replica.jobs["p"]
-            one = Resizing("p", job.revision, 2, view.replica.offset)
-            asleep = ResizeWarden(own, lambda: False, every_ms=0)
-            assert await asleep.seen([one, replace(one, job="not-there")]) == [(one, 1)]
-            assert await asked() is None, "who knows of the cluster what is old asks for nothing"
-            warden = ResizeWarden(own, lambda: True, every_ms=0)
-            assert await warden.seen([one]) == [(one, 1)]
-            request = await asked()
-            assert request is not None
-            assert (request.nodes, request.number) == (2, 1)
-            assert await warden.seen([one]) == [], "it is under way"
-            assert await asked() == request
-            back = replace(one, nodes=1)
-            assert await warden.seen([back]) == [], "it may be made yet"
-            withdrawn = await asked()
-            assert withdrawn is not None
-            assert withdrawn.nodes == 0
-            assert await warden.seen([back]) == []
-            refused = LayoutStatus(withdrawn.request_id, LayoutPhase.REFUSED, 0, 0, 0, 0, -1, 0, "withdrawn")
-            async with pipeline_logs(own, "p") as logs:
-                await logs.read()
-                said = logs.view.status()
-                assert said is not None
-                await control.append([replace(said, layout=refused)])
-            assert await warden.seen([back]) == [(back, 1)]
+            await _is_asked(own, control, Resizing("p", job.revision, 2, view.replica.offset))
         finally:
             await asyncio.gather(
                 *(log.close(), view.close(), control.close(), transaction.close(), steps.close())
             )
 
     asyncio.run(play())
+
+
+async def _asked(own: ClusterSettings) -> LayoutRequest | None:
+    async with pipeline_logs(own, "p") as logs:
+        await logs.read()
+        return logs.view.layout_request()
+
+
+async def _is_asked(own: ClusterSettings, control: KafkaControlLog, one: Resizing) -> None:
+    """By its warden, once, and back again."""
+    asleep = ResizeWarden(own, lambda: False, every_ms=0)
+    assert await asleep.seen([one, replace(one, job="not-there")]) == [(one, 1)]
+    assert await _asked(own) is None, "who knows of the cluster what is old asks for nothing"
+    warden = ResizeWarden(own, lambda: True, every_ms=0)
+    assert await warden.seen([one]) == [(one, 1)]
+    request = await _asked(own)
+    assert request is not None
+    assert (request.nodes, request.number) == (2, 1)
+    assert await warden.seen([one]) == [], "it is under way"
+    assert await _asked(own) == request
+    back = replace(one, nodes=1)
+    assert await warden.seen([back]) == [], "it may be made yet"
+    withdrawn = await _asked(own)
+    assert withdrawn is not None
+    assert withdrawn.nodes == 0
+    assert await warden.seen([back]) == []
+    refused = LayoutStatus(withdrawn.request_id, LayoutPhase.REFUSED, 0, 0, 0, 0, -1, 0, "withdrawn")
+    async with pipeline_logs(own, "p") as logs:
+        await logs.read()
+        said = logs.view.status()
+        assert said is not None
+        await control.append([replace(said, layout=refused)])
+    assert await warden.seen([back]) == [(back, 1)]

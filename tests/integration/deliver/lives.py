@@ -147,9 +147,9 @@ class AnyLife(Protocol):
         ...
 
 
-def live(life: AnyLife) -> Progress:
+def live(life: AnyLife, progress: Until | None = None) -> Progress:
     """In this process, until its step or its end."""
-    progress = Until(life.until)
+    progress = progress or Until(life.until)
     watch = LogWatch(life.settings, PIPELINE)
     delivery = Delivery(life.settings, PIPELINE, OUTPUT, life.target(), life.options, progress, watch)
     progress.stop = delivery.stop
@@ -194,9 +194,9 @@ def ambush(owner: type, method: str, nth: int, act: Callable[[], object]) -> Non
     """From now on this is done when a method of a class has answered for the nth time."""
     left, real = nth, getattr(owner, method)
 
-    def ambushed(*arguments: Any) -> Any:
+    def ambushed(*arguments: Any, **named: Any) -> Any:
         nonlocal left
-        answer = real(*arguments)
+        answer = real(*arguments, **named)
         left -= 1
         if left == 0:
             act()

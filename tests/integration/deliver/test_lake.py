@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +14,25 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kcontrol.adapters.lake.iceberg import STEP
+from kcontrol.apps.deliver.progress import DeliveryState
 from kcontrol.errors import DeliveryHaltedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lake_lives import LakeLife, rows_of, steps_of
-from tests.integration.deliver.lives import ended, expected_rows, live, outputs, start, until_stopped, wake
+from tests.integration.deliver.lives import (
+    Until,
+    ended,
+    expected_rows,
+    live,
+    outputs,
+    start,
+    until_stopped,
+    wake,
+)
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.support.iceberg import iceberg_table
+from tests.support.processes import until
+from tests.support.small_disk import BALLAST, fill, small_disk
 
 STEPS = 6
 EVERY = range(1, STEPS + 1)
@@ -92,6 +105,29 @@ def test_a_step_with_a_bad_row_is_not_there_at_all(
     progress = live(dataclasses.replace(life, skips=True))
     assert (progress.facts.rows, progress.facts.bad_rows) == (6, 1)
     assert steps_of(life.kind, life.path) == [1, 2]
+
+
+def test_a_full_disk_is_said_and_waited_out(life: LakeLife, tmp_path: Path) -> None:
+    """Once there is room it goes on by itself, and nothing is lost or there twice."""
+    with small_disk(tmp_path / "small", 4_096) as disk, ThreadPoolExecutor(1) as pool:
+        life = dataclasses.replace(life, path=disk / "rows").fresh()
+        live(dataclasses.replace(life, until=2))
+        fill(disk)
+        progress = Until(life.until)
+        running = pool.submit(live, life, progress)
+        try:
+            until(lambda: progress.facts.errors > 3 or running.done(), "it has tried four times", 120)
+            assert not running.done()
+            said = progress.facts
+            assert said.state is DeliveryState.AWAY
+            assert "disk is full" in said.reason or "No space left" in said.reason
+            assert "\n" not in said.reason
+            assert rows_of(life.kind, life.path) == _rows(1, 2)
+        finally:
+            (disk / BALLAST).unlink()
+        running.result(120)
+        assert progress.facts.state is DeliveryState.STOPPED
+        _check(life, *EVERY)
 
 
 def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory) -> None:

@@ -98,6 +98,12 @@ def test_the_page_comes_true(
             "--mode says nothing to a directory of Parquet",
         ),
         ("iceberg://lake/totals", (), ConfigurationError, "and a table, such as iceberg://lake/shop.totals"),
+        (
+            "delta://s3://lake/totals",
+            (),
+            ConfigurationError,
+            "writes Delta Lake and Parquet to file systems only",
+        ),
         ("iceberg://lake/shop.totals", (), ConfigurationError, "pyiceberg knows no catalog 'lake'"),
         (
             "iceberg://lake/a.b",

@@ -9,16 +9,16 @@ from functools import cache
 
 import pytest
 
+from bench.regions.relay import placed_values_of
 from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.records import RegionCut
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S
-from tests.integration.regions.test_region import Region
+from tests.integration.regions.test_region import Region, cuts_said
 from tests.integration.regions.three import NAMES
 from tests.support.dice import seeded
 from tests.support.processes import until
-from tests.support.relay_node import placed_values_of
 
 CUTS = 200
 KILL_EVERY = 25
@@ -72,12 +72,13 @@ def test_two_hundred_cuts_are_what_the_outer_input_leads_to(
             kills = 0
             while len(cuts) < CUTS:
                 wanted = len(cuts) + KILL_EVERY
-
-                def there(wanted: int = wanted) -> bool:
-                    cuts.update(region.view().cuts)
-                    return len(cuts) >= wanted
-
-                until(there, f"{wanted} cuts", PATIENCE_S, controller.text)
+                until(
+                    lambda: cuts_said(controller) >= wanted,  # noqa: B023
+                    f"{wanted} cuts",
+                    PATIENCE_S,
+                    controller.text,
+                )
+                cuts.update(region.view().cuts)
                 processes[chosen.choice(NAMES)].restart()
                 kills += 1
             region.check_log()

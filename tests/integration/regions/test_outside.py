@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.regions.relay import values_of
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
@@ -21,7 +22,6 @@ from tests.integration.regions.chain import PATIENCE_S, Chain
 from tests.support.ports import free_ports
 from tests.support.postgres import PASSWORD, WHY_NOT, Database, PostgresServer, find_server
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
-from tests.support.relay_node import values_of
 
 MESSAGES = 30
 SLOT = "bridge"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -66,12 +67,13 @@ class Region(ThreePipelines):
         self.check_kept(cut)
         return cut.number
 
-    def controller(self, name: str, crash_at: int = 0) -> KcontrolProcess:
+    def controller(self, name: str, crash_at: int = 0, by: str = "SIGKILL") -> KcontrolProcess:
+        """crash_at: at that record (`tests/support/crashing_region.py`) this signal is sent to itself; 0: never."""
         return KcontrolProcess(
             *("region-controller", "--silence", SILENCE_S),
             log=self.home / f"{name}.log",
             cwd=self.home,
-            env={"CRASH_AT": str(crash_at)},
+            env={"CRASH_AT": str(crash_at), "CRASH_BY": by},
             module="tests.support.crashing_region" if crash_at else "kcontrol.cli",
         )
 
@@ -162,6 +164,12 @@ def test_a_controller_that_is_killed_at_any_record_of_a_drain_is_succeeded(regio
 
 def has_ended(process: KcontrolProcess) -> bool:
     return process.process is not None and process.process.poll() is not None
+
+
+def cuts_said(controller: KcontrolProcess) -> int:
+    """How many it has made since it was started, as it says: to look into the log of regions again and again takes more than
+    the drains do."""
+    return len(re.findall(r"checkpoint_done of \w+: processing, cut", controller.text()))
 
 
 def stopped(process: KcontrolProcess) -> None:

@@ -25,7 +25,7 @@ from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S
-from tests.integration.regions.test_region import Region, has_ended, stopped
+from tests.integration.regions.test_region import Region, cuts_said, has_ended, stopped
 from tests.integration.regions.three import NAMES
 from tests.support.processes import until
 from tests.support.serving import client_of, serving
@@ -47,7 +47,7 @@ class Rolled(Region):
         """So many, in which all three have made steps since the one before."""
         with self.running(), self.flowing(0.2), self.controlled("maker") as maker:
             self.until_all_have_made_a_step()
-            until(lambda: len(self.view().cuts) > many, f"{many} cuts", 600, maker.text)
+            until(lambda: cuts_said(maker) > many, f"{many} cuts", 600, maker.text)
             for name in NAMES:
                 self.until_read_beyond(name, self.steps_of(max(self.view().cuts))[name])
             self.apply(trigger="operator_driven", max_reset_attempts=10_000)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+from bench.regions.relay import values_of
 from kcontrol.apps.drain import DrainedStep
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.log.resets import resets_in
@@ -20,7 +21,6 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S, Chain
 from tests.support.processes import until
-from tests.support.relay_node import values_of
 
 PARTITIONS = 2
 NAMES = ("enrich", "totals", "alerts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from zlib import crc32
 
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, Layout, OutputSlice, Reason, StepBoundary, Token
 from kcontrol.core.regions.cut import Place
@@ -26,7 +27,8 @@ class Topic:
 
 def made_of(record: str, pipeline: str) -> list[str]:
     """What a pipeline makes of a record: nothing, one record, or two."""
-    return [f"{record}>{pipeline}{copy}" for copy in range(sum(map(ord, record + pipeline)) % 3)]
+    made = f"{record}>{pipeline}"
+    return [f"{made}{copy}" for copy in range(crc32(made.encode()) % 3)]
 
 
 @dataclass
@@ -71,12 +73,12 @@ class SimulatedPipeline:
 
     def _make_step(self, limits: dict[Place, int]) -> None:
         read, slices = [], []
+        named = {name for name, _ in limits}
         for topic in self.inputs:
             for partition, log in enumerate(topic.partitions):
                 place = topic.place(partition)
                 begin = self.positions.get(place, 0)
-                limited = topic.name in {name for name, _ in limits}
-                most = min(len(log), limits.get(place, 0 if limited else len(log)))
+                most = min(len(log), limits.get(place, 0 if topic.name in named else len(log)))
                 end = max(begin, self.random.randint((begin + most) // 2, most) if most > begin else begin)
                 read += [record for record in log[begin:end] if record is not None]
                 slices.append(

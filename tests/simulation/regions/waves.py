@@ -181,10 +181,11 @@ class DrainSchedule:
             self.counts["torn, and not recorded"] += 1
             return
         self.counts["cuts"] += 1
+        known: dict[str, Counter[str]] = {}
         for name in self.pipelines:
-            self._check(name, wave.cuts)
+            self._check(name, wave.cuts, known)
 
-    def _check(self, name: str, cut: dict[str, PipelineCut]) -> None:
+    def _check(self, name: str, cut: dict[str, PipelineCut], known: dict[str, Counter[str]]) -> None:
         """Positions in outer topics differ between pipelines that read them both: each has its own outer input."""
         pipeline = self.pipelines[name]
         found = Counter(
@@ -193,15 +194,20 @@ class DrainSchedule:
             for record in log[: cut[name].ends.get(pipeline.output.place(partition), 0)]
             if record is not None
         )
-        require(found == self._expected(name, cut), AS_RECOMPUTED, (name, cut))
+        require(found == self._expected(name, cut, known), AS_RECOMPUTED, (name, cut))
 
-    def _expected(self, name: str, cut: dict[str, PipelineCut]) -> Counter[str]:
+    def _expected(
+        self, name: str, cut: dict[str, PipelineCut], known: dict[str, Counter[str]]
+    ) -> Counter[str]:
+        """known: of those that were asked for before."""
+        if name in known:
+            return known[name]
         pipeline = self.pipelines[name]
         writers = {one.output.name: one.name for one in self.pipelines.values()}
-        expected: Counter[str] = Counter()
+        made: list[str] = []
         for topic in pipeline.inputs:
             if topic.name in writers:
-                read = list(self._expected(writers[topic.name], cut).elements())
+                read = list(self._expected(writers[topic.name], cut, known).elements())
             else:
                 read = [
                     record
@@ -212,5 +218,6 @@ class DrainSchedule:
                     if record is not None
                 ]
             for record in read:
-                expected.update(made_of(record, name))
-        return expected
+                made += made_of(record, name)
+        known[name] = Counter(made)
+        return known[name]

@@ -173,7 +173,7 @@ RULES = (
     Rule(_the_last_words_go_first, (SAID,)),
     Rule(_gaps_are_passed_over, (SEEN,), 0, (records_not_pushed,) * 4),
     Rule(
-        _a_gap_is_read_to_whatever_end_a_broker_names, (SEEN,), 110, (leader_elected, records_not_pushed) * 8
+        _a_gap_is_read_to_whatever_end_a_broker_names, (SEEN,), 207, (leader_elected, records_not_pushed) * 8
     ),
     Rule(_records_are_seen_as_often_as_they_come, (SEEN,)),
     Rule(_time_passes_without_a_look, (_PROGRESS,), 0, (agent_deaf,)),
@@ -192,7 +192,7 @@ RULES = (
     Rule(
         _where_the_boundary_lies_is_not_looked_at,
         _TWICE,
-        0,
+        75,
         (leaders_move_around_a_fence, takeover_beside_a_living_coordinator) * 5,
     ),
 )

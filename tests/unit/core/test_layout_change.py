@@ -330,4 +330,6 @@ def test_a_node_does_not_run_again_what_was_made_by_another_layout() -> None:
 def test_a_node_ends_when_its_pipeline_is_submitted_with_another_layout() -> None:
     driver = NodeDriver(STAGED)
     driver.joined()
-    only(Exit, driver.see(assigned(STAGED, given())))
+    driver.see_step(boundary(1, nodes=2))
+    driver.see_step(given())
+    assert not only(Exit, driver.see(assigned(STAGED, given()))).relaid

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, Exit, Joined, PartitionsAdded
+from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, PartitionsAdded
 from kcontrol.core.model import (
     CheckpointPart,
     Command,
@@ -23,12 +23,13 @@ from kcontrol.core.model import (
     PipelineSpec,
 )
 from kcontrol.core.step.layout_change import assigned
-from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
+from tests.unit.core.drive import CoordinatorDriver, only, published
 from tests.unit.core.made import boundary, checkpoint
 from tests.unit.core.test_layout_change import SAVED, given
 from tests.unit.core.test_resets import reset
 
 _TIMEOUT_MS = 60_000
+_BEAT_MS = 500
 WIDE = replace(
     SAVED,
     inputs=(replace(SAVED.inputs[0], start_offsets=(0,) * 3, node_of=(0, 1, 0)),),
@@ -112,6 +113,14 @@ def held() -> tuple[CoordinatorDriver, list[Command]]:
     effects = ready(driver, copied_step=1)
     assert told(driver).phase is LayoutPhase.SWITCHING
     return driver, to_save(effects)
+
+
+def nodes_alone_speak(driver: CoordinatorDriver) -> None:
+    """For as long as makes others silent, and it is listened all the time."""
+    for _ in range(WIDE.limits.heartbeat_timeout_ms // _BEAT_MS):
+        driver.log.now_ms += _BEAT_MS
+        for node in range(2):
+            driver.say(node)
 
 
 def goes_on(driver: CoordinatorDriver) -> bool:
@@ -211,9 +220,7 @@ def test_what_was_said_for_another_request_or_long_ago_does_not_count() -> None:
     ready(driver, copied_step=1, request_id="l0")
     assert "waiting for node 0, 1, 2" in told(driver).text
     ready(driver)
-    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
-    for node in range(2):
-        driver.say(node)
+    nodes_alone_speak(driver)
     assert "waiting for node 0, 1, 2" in told(driver).text
 
 
@@ -252,12 +259,21 @@ def test_a_pause_and_an_error_of_a_process_end_it_and_steps_go_on() -> None:
 
 def test_a_pause_ends_when_somebody_falls_silent_in_it_and_steps_go_on() -> None:
     driver, _ = held()
-    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
-    for node in range(2):
-        driver.say(node)
+    nodes_alone_speak(driver)
     assert told(driver).phase is LayoutPhase.GIVEN_UP
     assert "node 0, 1, 2 fell silent when all had copied. Nothing was changed" in told(driver).text
     assert goes_on(driver)
+
+
+def test_nobody_fell_silent_while_the_coordinator_itself_slept() -> None:
+    driver, _ = held()
+    for node in range(2):
+        driver.say(node)
+    driver.tick(WIDE.limits.heartbeat_timeout_ms)
+    assert told(driver).phase is LayoutPhase.SWITCHING
+    ready(driver, copied_step=1)
+    nodes_alone_speak(driver)
+    assert "fell silent when all had copied" in told(driver).text
 
 
 def test_a_pause_ends_when_the_last_step_is_not_saved_in_time() -> None:
@@ -356,34 +372,6 @@ def test_what_was_asked_for_can_be_withdrawn() -> None:
     assert told(driver).request_id == "l2"
     assert "withdrawn" in told(driver).text
     assert driver.state.changing.now is None
-
-
-def test_a_node_ends_its_incarnation_when_it_reads_of_a_live_change_and_not_of_another() -> None:
-    driver = NodeDriver(SAVED)
-    driver.joined()
-    driver.see_step(boundary(1, nodes=2))
-    assert [each for each in driver.see_step(given()) if isinstance(each, Exit)] == []
-    live = replace(given(number=2), live=True)
-    ended = only(Exit, driver.see_step(live))
-    assert (ended.relaid, ended.replaced) == (True, False)
-    assert "was changed after step 1: there are 2 nodes since" in ended.reason
-
-
-def test_a_node_that_joins_by_the_definition_before_ends_at_once() -> None:
-    driver = NodeDriver(SAVED)
-    driver.see_step(boundary(1, nodes=2))
-    driver.see_step(replace(given(), live=True))
-    assert only(
-        Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))
-    ).relaid
-
-
-def test_a_node_that_goes_by_it_stays() -> None:
-    made = replace(given(), live=True)
-    driver = NodeDriver(assigned(SAVED, made))
-    driver.see_step(boundary(1, nodes=2))
-    driver.see_step(made)
-    assert [each for each in driver.joined() if isinstance(each, Exit)] == []
 
 
 def test_who_joined_before_the_newest_definition_is_not_in_place() -> None:

@@ -100,6 +100,19 @@ def test_protobuf_comes_as_files_with_those_that_it_needs_and_is_compared_by_num
     )
 
 
+def test_a_registry_that_has_protobuf_as_text_alone_gives_no_files(
+    registry: Registry, client: RegistryClient
+) -> None:
+    point = 'syntax = "proto3"; message Point { int32 x = 1; }'
+    number = registry.add("point", point, PROTOBUF)
+    whole, registry.serializes = client.schema(number), False
+    text = client.schema(number)
+    assert whole is not None
+    assert text is not None
+    assert file_of(whole.text) is not None
+    assert (text.kind, text.text, file_of(text.text)) == (PROTOBUF, point, None)
+
+
 def test_a_file_that_needs_another_which_is_not_there_is_none() -> None:
     line = 'syntax = "proto3"; import "point.proto"; message Line { Point to = 1; }'
     point = 'syntax = "proto3"; message Point { int32 x = 1; }'

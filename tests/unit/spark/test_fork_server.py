@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,22 @@ def test_a_server_that_nobody_can_use_ends(begun_early: ServerProcess) -> None:
     with forks.forking("spark://elsewhere:7077"):
         assert ADDRESS not in os.environ
     assert not begun_early.runs
+
+
+def test_what_a_killed_server_has_left_is_cleared_away_and_one_that_runs_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        killed, running = ServerProcess(), ServerProcess()
+        left, kept = (Path(each.address).parent for each in (killed, running))
+        [process] = [each for each in psutil.Process().children() if killed.address in each.cmdline()]
+        process.kill()
+        process.wait()
+        assert left.exists()
+        newest = ServerProcess()
+        assert {*Path(short).iterdir()} == {kept, Path(newest.address).parent}
+        assert running.runs
+        for each in (running, newest):
+            each.abandon()
+        assert not [*Path(short).iterdir()]

@@ -13,6 +13,7 @@ from kcontrol.core.log.control_view import evolve as see
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.log.steps_view import evolve as fold
 from kcontrol.core.model import (
+    Claim,
     LayoutPhase,
     LayoutRequest,
     Logged,
@@ -183,3 +184,24 @@ def test_wherever_the_command_is_killed_it_ends_with_new_processes_alone_and_as_
         assert (log.nodes, log.new) == (whole, set(range(whole)))
         assert log.most <= whole + (way is UpgradeWay.OUT_IN)
         assert log.least >= whole - (way is UpgradeWay.IN_OUT)
+
+
+def test_what_a_coordinator_says_that_was_replaced_before_is_not_what_became_of_a_request() -> None:
+    view, told = PipelineView.empty("p"), Told("l1", LayoutPhase.GIVEN_UP, 3, 0, 0, 0, -1, 0, "")
+    given_up = Status("p", 0, PipelinePhase.RUNNING, 1, "", (), 0, "", (), layout=told)
+    fates = []
+    for offset, record in enumerate(
+        (
+            Claim("p", "a", "h", 1),
+            ASKED,
+            given_up,
+            Claim("p", "b", "h", 2),
+            given_up,
+            replace(given_up, claim_epoch=3),
+        )
+    ):
+        view = see(view, Logged(offset, 0, record))
+        fates.append(fate_of(view, StepsView("p"), ASKED))
+    given = LayoutPhase.GIVEN_UP
+    # What it had said before is what its successor finds.
+    assert fates == [None, None, given, given, None, given]

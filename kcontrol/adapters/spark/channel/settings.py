@@ -12,7 +12,6 @@ import os
 import secrets
 import ssl
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.spark import internals
 from kcontrol.adapters.spark.channel.link import fingerprint_of
 from kcontrol.errors import SparkSettingError
+from kcontrol.settings.scratch import scratch_directory
 
 PREFIX = "spark.kcontrol.channel."
 _ALIAS = "kcontrol"
@@ -135,8 +135,7 @@ def _made(spark: SparkSession) -> Certificate:
     jvm = internals.jvm(spark)
     password = secrets.token_hex(16)
     keytool = str(Path(str(jvm.java.lang.System.getProperty("java.home"))) / "bin" / "keytool")
-    with tempfile.TemporaryDirectory(prefix="kcontrol-channel-") as name:
-        directory = Path(name)
+    with scratch_directory("channel") as directory:
         store = str(directory / "store.p12")
         _run(
             *(

@@ -20,6 +20,8 @@ TIMEZONE = "PYARROW_IGNORE_TIMEZONE"
 """PySpark asks for it, and warns of what has been imported without."""
 BACKLOG = 128
 END_TIMEOUT_S = 20.0
+PREFIX, SOCKET = "kcontrol-fork-", "socket"
+"""Of the directory that the socket is in; its name there."""
 _LONGEST_ADDRESS = 100
 """Bytes that a socket's path may have everywhere."""
 
@@ -50,11 +52,10 @@ class ServerProcess:
         try:
             self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.abandon()
 
     def abandon(self) -> None:
-        """End it where it has forked nothing: at once, whether it has imported all or not."""
+        """Kill it, whether it has imported all or not; on Linux what it has forked ends with it."""
         self._process.kill()
         self._process.wait()
         place = Path(self.address)
@@ -105,9 +106,22 @@ def _fixed() -> dict[bytes, bytes]:
     }
 
 
+def _clear_left() -> None:
+    """What servers that were killed have left: nobody listens there any more."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, suppress(OSError):
+            asking.setblocking(False)  # One that stands still is there all the same.
+            try:
+                asking.connect(str(left / SOCKET))
+            except ConnectionRefusedError:
+                (left / SOCKET).unlink()
+                left.rmdir()
+
+
 def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[bytes]]:
-    directory = Path(tempfile.mkdtemp(prefix="kcontrol-fork-"))
-    address = str(directory / "socket")
+    _clear_left()
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+    address = str(directory / SOCKET)
     if len(os.fsencode(address)) > _LONGEST_ADDRESS:
         directory.rmdir()
         raise OSError(f"the path {address} is too long for a socket")

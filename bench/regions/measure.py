@@ -1,0 +1,25 @@
+"""What regions cost: drains, and going back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench import plan
+from bench.regions.drains import measure_drains
+from bench.regions.held import measure_held
+from bench.regions.report import RegionFigures
+from bench.regions.rollback import measure_rollbacks
+
+
+def measure_regions(bootstrap_servers: str, quick: bool, say: Callable[[str], None]) -> RegionFigures:
+    """All three. Raises RuntimeError when something stands still or fails, RetriableError when a drain takes too long."""
+    draining, holding, going_back = (
+        (plan.QUICK_DRAINING, plan.QUICK_HOLDING, plan.QUICK_GOING_BACK)
+        if quick
+        else (plan.DRAINING, plan.HOLDING, plan.GOING_BACK)
+    )
+    return RegionFigures(
+        tuple(measure_drains(bootstrap_servers, draining, say)),
+        tuple(measure_held(bootstrap_servers, holding, say)),
+        tuple(measure_rollbacks(bootstrap_servers, going_back, say)),
+    )
