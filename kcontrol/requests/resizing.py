@@ -52,8 +52,7 @@ def _is_under_way(projection: PipelineProjection, asked: LayoutRequest) -> bool:
     """A withdrawal, too, until the coordinator has read it: before that it may still make what was withdrawn."""
     if asked.nodes:
         return fate_of(projection.view, projection.committed, asked) is None
-    status = projection.view.status()
-    told = None if status is None else status.layout
+    told = projection.view.layout_told()
     return told is None or told.request_id != asked.request_id
 
 

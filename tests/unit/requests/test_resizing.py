@@ -20,6 +20,11 @@ def at_work(*records: object, made: str = "") -> tuple[PipelineProjection, int]:
     return found, led(found)
 
 
+def _answered(found: PipelineProjection, request_id: str, phase: LayoutPhase) -> None:
+    """By the coordinator that is in charge."""
+    _more(found, replace(said(request_id, phase), claim_epoch=found.view.epoch))
+
+
 def _more(found: PipelineProjection, record: object) -> None:
     found.see_control([Logged(95, 1_000_000, record)])  # type: ignore[arg-type]
 
@@ -49,7 +54,7 @@ def test_what_is_not_wanted_any_more_is_withdrawn_and_that_is_waited_for() -> No
     assert seen.request.nodes == 0
     _more(found, seen.request)
     assert layout_seen(found, 2, now_ms).nodes is None
-    _more(found, said(seen.request.request_id, LayoutPhase.REFUSED))
+    _answered(found, seen.request.request_id, LayoutPhase.REFUSED)
     assert layout_seen(found, 2, now_ms) == LayoutSeen(2)
 
 
@@ -65,7 +70,7 @@ def test_changes_that_others_have_asked_for_are_waited_for(asked: LayoutRequest)
 
 def test_a_change_that_came_to_nothing_is_asked_for_again() -> None:
     found, now_ms = at_work(ASKED)
-    _more(found, said("l1", LayoutPhase.GIVEN_UP))
+    _answered(found, "l1", LayoutPhase.GIVEN_UP)
     seen = layout_seen(found, 3, now_ms)
     assert seen.request is not None
     assert seen.request.request_id != "l1"
