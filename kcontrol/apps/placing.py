@@ -21,7 +21,7 @@ from kcontrol.errors import NotFoundError
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import why_free
-from kcontrol.views.upgrades import SizeNow, size_now
+from kcontrol.views.upgrades import SizeNow, nodes_in_force, size_now
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -108,14 +108,6 @@ def _why_free(who: WouldBe, logs: PipelineLogs, hearing: HeardLogs) -> str:
     if desired is not None and desired.mode is not DesiredMode.RUNNING:
         return ""
     return why_free(logs, who.node, SystemClock().now_ms(), hearing.heard_ms, who.gone)
-
-
-def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
-    """How many nodes the pipeline has; 0: there is none."""
-    spec, made = view.spec(), steps.assignment
-    if spec is None:
-        return 0
-    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
 
 
 async def size_that_goes_on(settings: ClusterSettings, pipeline: str) -> SizeNow | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
+from kcontrol.apps.agent.looking import ClusterView
+from kcontrol.apps.agent.resizing import nodes_at_work, placed_job, resize, resize_and_follow
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
 from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
@@ -109,9 +111,9 @@ def layout(
     """Divide the state, inputs and outputs of a pipeline over another number of nodes, or its state into another number of
     shards.
 
-    While it runs: start a process for each new node (kcontrol node FILE --node N --new), then say how many there are to be.
-    State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then nothing is
-    changed. The command shows how far it is; what it has asked for goes on if it is ended.
+    While it runs: start a process for each new node (kcontrol node FILE --node N --new; agents do), then say how many there
+    are to be. State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then
+    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended.
 
     Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
     `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
@@ -124,13 +126,14 @@ def layout(
     Of a stopped pipeline it is one of three: kcontrol stop flights, this, kcontrol run flights.py --nodes 3.
     """
     if withdraw:
-        asyncio.run(withdraw_live(cluster, pipeline))
+        asyncio.run(_withdraw(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
     own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
+        by_agents = asyncio.run(_by_agents(cluster, pipeline, replaced, without))
         live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
-        _live(cluster, live, timeout_ms, only_plan, as_json)
+        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json)
         return
     if replaced:
         raise ConfigurationError(
@@ -160,10 +163,37 @@ def _refuse_several(*left_out: bool) -> None:
         )
 
 
+async def _withdraw(cluster: ClusterSettings, pipeline: str) -> None:
+    """Of a job that is given another number of nodes, have its agents leave it at what its pipeline has."""
+    job = await placed_job(cluster, pipeline)
+    now = 0 if job is None or not job.kept else await nodes_at_work(cluster, pipeline)
+    if job is None or now in (0, job.nodes):
+        await withdraw_live(cluster, pipeline)
+        return
+    view = ClusterView(cluster)
+    try:
+        await resize(view, pipeline, now)
+    finally:
+        await view.close()
+
+
+async def _by_agents(
+    cluster: ClusterSettings, pipeline: str, replaced: tuple[int, ...], without: int | None
+) -> bool:
+    """Whether agents start and end the nodes. Raises ConfigurationError for what they can't do."""
+    job = await placed_job(cluster, pipeline)
+    if job is not None and (replaced or without is not None):
+        raise ConfigurationError(
+            f"agents run pipeline {pipeline!r}, and start and end its nodes themselves: say how many there are to be "
+            "(--nodes); to free a host, kcontrol drain it"
+        )
+    return job is not None
+
+
 def _live(
-    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int, only_plan: bool, as_json: bool
+    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int | None, only_plan: bool, as_json: bool
 ) -> None:
-    """Of a pipeline that runs."""
+    """Of a pipeline that runs. timeout_ms: None: agents run its nodes, and ask for the change."""
     if only_plan:
         _say(plan, False, None, as_json)
         return
@@ -175,7 +205,11 @@ def _live(
             click.echo(progress_text(plan.pipeline, status), err=True)
 
     try:
-        plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
+        if timeout_ms is None:
+            status = asyncio.run(resize_and_follow(cluster, plan.pipeline, plan.change.nodes, told))
+            plan = replace(plan, step=status.step, copied_bytes=status.total_bytes)
+        else:
+            plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
     except NumberTakenError as taken:
         facts = {"pipeline": plan.pipeline, "changed": False, "text": str(taken)}
         click.echo(json.dumps(facts) if as_json else str(taken))

@@ -14,6 +14,7 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.apps.agent.nodes import check_file
 from kcontrol.apps.agent.placing import place_if_there_are_agents
+from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, placed_job
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
@@ -86,20 +87,29 @@ def submit(
             "--host-file is for a file that the hosts have, and --package for one that they are given"
         )
     code = packed(file, with_code, included, requirements, key) or check_file(host_file or file.name)
-    spec = asyncio.run(
-        _submit(
-            sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json
-        )
-    )
+    pipeline = sized(load_definition(file, None, as_json), nodes)
+    as_it_runs = pipeline if only_print or place is False else asyncio.run(_as_it_runs(pipeline, cluster))
+    spec = asyncio.run(_submit(as_it_runs, cluster, create_outputs, only_print, as_json))
     if only_print:
         click.echo(to_json_line(spec))
         return
-    placing = place_if_there_are_agents(cluster, spec.pipeline, spec.nodes, code, place)
+    wanted = pipeline.nodes if as_it_runs is not pipeline else spec.nodes
+    placing = place_if_there_are_agents(cluster, spec.pipeline, wanted, code, place)
     made = asyncio.run(placing)
     what = [] if made is None else list(made.changes)
     facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes, "placed": what}
     text = "; ".join([f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log", *what])
     click.echo(json.dumps(facts) if as_json else text)
+
+
+async def _as_it_runs(pipeline: Pipeline, cluster: ClusterSettings) -> Pipeline:
+    """With as many nodes as it has: where agents run it, they are asked for another number, and it goes on meanwhile."""
+    if await placed_job(cluster, pipeline.name) is None:
+        return pipeline
+    now = await nodes_at_work(cluster, pipeline.name)
+    if now in (0, pipeline.nodes) or not await can_go_on_with(cluster, pipeline.name, pipeline.nodes):
+        return pipeline
+    return pipeline.with_nodes(now)
 
 
 async def _submit(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from kcontrol.core.cluster.explain import explain
+from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, ClusterJob, Replica
 from kcontrol.views.base import Facts
@@ -76,11 +76,14 @@ class JobFacts(Facts):
     )
     waits: str = Field(description="Why it does not run; '' if it does, or has ended.")
     error: str = Field(description="Why it has failed; '' if it has not.")
+    resizes: str = Field(
+        description="What another number of nodes waits for; '' if it has as many as it is to have."
+    )
 
     @property
     def text(self) -> str:
         """A line for people."""
-        return f"job {self.job}: {self._how()}"
+        return f"job {self.job}: {self._how()}" + (f"; {self.resizes}" if self.resizes else "")
 
     def _how(self) -> str:
         if self.state != "active":
@@ -153,6 +156,7 @@ def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> Job
         places=places,
         waits=_why_it_waits(value, job, entries),
         error=job.error,
+        resizes=resizing(value, job),
     )
 
 

@@ -27,6 +27,14 @@ def fate_of(view: PipelineView, steps: StepsView, request: LayoutRequest) -> Lay
     return LayoutPhase.GIVEN_UP if request.nodes == 0 or request.number <= number else None
 
 
+def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
+    """How many nodes the pipeline has; 0: there is none."""
+    spec, made = view.spec(), steps.assignment
+    if spec is None:
+        return 0
+    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
+
+
 # --- an upgrade ---------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.model import (
+    RESIZE_LEVEL,
     Agent,
     ClusterJob,
     ClusterPolicy,
@@ -19,7 +20,7 @@ from kcontrol.core.cluster.model import (
 )
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, record_bytes, record_of
-from kcontrol.wire.schemas import current_schemas, released_schemas
+from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
 PART_BYTES = 512 << 10
 MAX_SNAPSHOT_BYTES = 64 << 20
@@ -86,10 +87,16 @@ class ClusterSnapshot:
 
 def snapshot_bytes(replica: Replica) -> bytes:
     """Raises ValueError for one of more than MAX_SNAPSHOT_BYTES."""
-    data = record_bytes(_snapshot(replica), current_schemas()[ClusterSnapshot.__name__])
+    data = record_bytes(_snapshot(replica), _schema(replica.level))
     if len(data) > MAX_SNAPSHOT_BYTES:
         raise ValueError(f"a snapshot of {len(data)} bytes is larger than {MAX_SNAPSHOT_BYTES}")
     return data
+
+
+def _schema(level: int) -> Schema:
+    """The newest that all who support the level know (decision 111)."""
+    versions = released_schemas()[ClusterSnapshot.__name__]
+    return versions[0] if level < RESIZE_LEVEL else versions[1]
 
 
 def replica_of(data: bytes) -> Replica | None:

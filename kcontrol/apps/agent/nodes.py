@@ -84,9 +84,10 @@ class NodeCommands:
         placement: AgentPlacement,
         python: str = sys.executable,
     ) -> Sequence[str]:
-        nodes = sum(task.min for task in job.tasks)
+        # While it is given another number of nodes, only its pipeline's log knows how many it has.
+        new = ("--new",) if job.kept else ()
         return self._kcontrol(
-            *(python, "node", str(file), "--node", str(unit[2]), "--nodes", str(nodes)),
+            *(python, "node", str(file), "--node", str(unit[2]), "--nodes", str(job.nodes), *new),
             *("--work-dir", str(self._work_dir), "--placement", placement_text(placement)),
         )
 

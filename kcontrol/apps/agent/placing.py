@@ -11,13 +11,14 @@ from kcontrol.adapters.kafka.admin.cluster_topics import ensure_packages_topic
 from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import FILE, PACKAGES_TAG, check_file
+from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, resize
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
-from kcontrol.core.cluster.model import Replica, TaskSpec
+from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
 from kcontrol.core.model import DesiredMode
 from kcontrol.errors import ClusterError, NotFoundError, RetriableError, TopicError
 from kcontrol.requests.pipeline_requests import mode_requests
-from kcontrol.requests.record import record
+from kcontrol.requests.record import NotNowError, record
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
 from kcontrol.wire.package_signatures import PackageSignature
@@ -40,9 +41,10 @@ async def place(
     view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...] = ()
 ) -> LoggedEntry:
     """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
+    With another number of nodes alone those that stay go on, where the pipeline can be changed while it runs.
 
     code: the path of a file below the hosts' folders, or what they are given. Raises NotFoundError, ClusterError,
-    ConfigurationError.
+    ConfigurationError, NotNowError.
     """
     package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.package.name
     tags = tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
@@ -51,6 +53,15 @@ async def place(
         await view.look()
         await _upload(view, code)
 
+    await view.look()
+    known = view.replica.jobs.get(job)
+    if known is not None and known.active and known.resizable and known.nodes != nodes:
+        on = (known.package, known.tasks[0].tags) == (package, tags)
+        if on and await can_go_on_with(view.settings, job, nodes):
+            return await resize(view, job, nodes)
+        if not on:
+            await _refuse_both(view.settings, known, nodes)
+
     def wish(value: Replica, request: str) -> SubmitJob:
         return SubmitJob(job, request, value.offset, package, (task,))
 
@@ -58,6 +69,16 @@ async def place(
     if view.replica.jobs[job].revision == made.offset:
         await _want_running(view.settings, job)
     return made
+
+
+async def _refuse_both(settings: ClusterSettings, known: ClusterJob, nodes: int) -> None:
+    """Raise NotNowError where processes that begin with other code could not begin with another number of nodes."""
+    now = await nodes_at_work(settings, known.name)
+    if now not in (0, nodes) and await can_go_on_with(settings, known.name, nodes):
+        raise NotNowError(
+            f"job {known.name!r} is to run other code, and with {nodes} nodes in place of {now}: ask for one after the other, "
+            f"first for the code (--nodes {now}). Nothing was changed"
+        )
 
 
 async def _upload(view: ClusterView, code: JobCode) -> None:

@@ -16,6 +16,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
+from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
@@ -68,6 +69,7 @@ class AgentSession:
         store: SnapshotStore,
         processes: HostProcesses,
         warden: Warden,
+        resizes: ResizeWarden,
         command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
@@ -75,7 +77,7 @@ class AgentSession:
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
-        self._processes, self._warden = processes, warden
+        self._processes, self._warden, self._resizes = processes, warden, resizes
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
@@ -188,9 +190,11 @@ class AgentSession:
         self._machine.appended()
 
     async def _look_after(self) -> None:
-        """See whether something is done for good."""
+        """See whether something is done for good, and whether pipelines have as many nodes as they are to have."""
         for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
             self._machine.task_done(ward)
+        for one, nodes in await self._resizes.seen(self._machine.resizings()):
+            self._machine.resized(one, nodes)
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity, duties, lives, snapshot_duties
-from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, Leave, TaskFailed
+from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, Leave, TaskFailed
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -25,6 +25,7 @@ from kcontrol.core.cluster.liveness import (
 )
 from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.core.cluster.unit_ends import Hope, Placed, UnitEnds
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
@@ -102,6 +103,7 @@ class AgentMachine:
         self._member_since_ms: int | None = None
         self._removals = 0
         self._done: set[Ward] = set()
+        self._resized: dict[str, JobResized] = {}
         self._leaving = ""
 
     @property
@@ -295,6 +297,7 @@ class AgentMachine:
             *duties(self.replica, self.me, liveness),
             *self._failed(),
             *self._completed(),
+            *self._seen_resized(),
             *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
 
@@ -375,3 +378,17 @@ class AgentMachine:
     def _completed(self) -> list[ClusterEntry]:
         self._done.intersection_update(self.wards() if self._done else ())
         return [CompleteTask(one.job, one.revision, one.task) for one in sorted(self._done)]
+
+    # --- another number of nodes --------------------------------------------------------------------------
+
+    def resizings(self) -> tuple[Resizing, ...]:
+        """Jobs of whose pipelines the shell has to ask for another layout, and to see what they have."""
+        return resizings(self.replica, self.me)
+
+    def resized(self, one: Resizing, nodes: int) -> None:
+        """Its pipeline has so many nodes, and no change is under way: to be said, unless the value says so."""
+        self._resized[one.job] = one.seen(nodes)
+
+    def _seen_resized(self) -> list[ClusterEntry]:
+        self._resized = to_be_said(self.replica, self._resized.values())
+        return [self._resized[job] for job in sorted(self._resized)]

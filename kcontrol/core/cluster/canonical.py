@@ -7,7 +7,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
-from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.model import LEFT_OUT, Replica
+
+_NOTHING = object()
 
 
 def canonical(value: object) -> object:
@@ -18,7 +20,11 @@ def canonical(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return [
             type(value).__name__,
-            *(canonical(getattr(value, one.name)) for one in fields(value) if one.compare),
+            *(
+                canonical(getattr(value, one.name))
+                for one in fields(value)
+                if one.compare and getattr(value, one.name) != one.metadata.get(LEFT_OUT, _NOTHING)
+            ),
         ]
     if isinstance(value, Mapping):
         return [[canonical(key), canonical(value[key])] for key in sorted(value)]

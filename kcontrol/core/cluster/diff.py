@@ -77,6 +77,10 @@ def _changed_job(was: ClusterJob, is_: ClusterJob) -> str:
         return f"{was.state} -> {is_.state}" + (f": {is_.error}" if is_.error else "")
     if was.revision != is_.revision:
         return f"revision {is_.revision}"
+    if was.tasks != is_.tasks:
+        return f"{was.nodes} -> {is_.nodes} nodes, once its pipeline's layout has them"
+    if was.kept != is_.kept:
+        return f"its pipeline has {is_.kept or is_.nodes} nodes"
     if was.done != is_.done:
         return f"done: {', '.join(is_.done)}"
     return "submitted again, unchanged"

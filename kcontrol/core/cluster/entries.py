@@ -105,6 +105,29 @@ class KillJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeJob:
+    """Another number of nodes, while those that stay go on. as_of: as of a submission."""
+
+    job: str
+    request: str
+    as_of: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobResized:
+    """The log of a job's pipeline says how many nodes its layout has, and no change of it is under way.
+
+    as_of: its author had read the cluster's log up to here before it read that one.
+    """
+
+    job: str
+    revision: int
+    as_of: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompleteTask:
     """All that a task was to do is done."""
 
@@ -184,6 +207,8 @@ ClusterEntry = (
     | PeerGc
     | SubmitJob
     | KillJob
+    | ResizeJob
+    | JobResized
     | CompleteTask
     | TaskFailed
     | Drain

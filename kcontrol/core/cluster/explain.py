@@ -36,6 +36,17 @@ def explain(replica: Replica, job: ClusterJob) -> str:
     return f"{need}; jobs submitted before it have them: {', '.join(earlier)}" if earlier else need
 
 
+def resizing(replica: Replica, job: ClusterJob) -> str:
+    """What another number of nodes waits for; '' if none was asked for."""
+    if not job.active or not job.kept:
+        return ""
+    places = replica.allocations.get(job.name, {}).get(job.tasks[0].name, ())
+    there = sum(place is not None for place in places)
+    if there < job.nodes:
+        return f"it is to have {job.nodes} nodes, and there is room for {there}"
+    return f"it is to have {job.nodes} nodes: see kcontrol status {job.name} for how far its layout is"
+
+
 def _lacks(replica: Replica, task: TaskSpec) -> str:
     fitting = [agent for agent in replica.usable().values() if set(task.tags) <= set(agent.tags)]
     slots = sum(agent.slots for agent in fitting)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import CompleteTask, KillJob, SubmitJob, TaskFailed
+from kcontrol.core.cluster.entries import CompleteTask, KillJob, ResizeJob, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import ClusterJob, JobState, Place, TaskSpec, bad_key
 
 
@@ -26,13 +26,15 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
         change.put_job(replace(known, touched=change.offset, request=entry.request))
         return
     else:
+        if known.kept and job.resizable:
+            job = replace(job, kept=known.kept, most=max(known.most, job.nodes))
         change.put_job(replace(job, id=known.id))
         _place_anew(change, job)
-    _forget_bad(change, entry.job)
+    forget_bad(change, entry.job)
     change.reschedule = True
 
 
-def up_to_date(change: Change, entry: SubmitJob | KillJob) -> None:
+def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob) -> None:
     """Raises EntryRejectedError for a wish that was made before the newest one about its job counted."""
     known = change.replica.jobs.get(entry.job)
     if entry.as_of < (change.replica.forgotten if known is None else known.touched):
@@ -84,7 +86,7 @@ def _finish(change: Change, job: ClusterJob) -> None:
     """It gets no place any more. The newest finished jobs are kept, and how far what was forgotten
     reached."""
     change.put_job(replace(job, touched=change.offset))
-    _forget_bad(change, job.name)
+    forget_bad(change, job.name)
     finished = sorted(
         (one for one in change.replica.jobs.values() if not one.active), key=lambda one: one.touched
     )
@@ -94,7 +96,8 @@ def _finish(change: Change, job: ClusterJob) -> None:
     change.reschedule = True
 
 
-def _forget_bad(change: Change, job: str) -> None:
+def forget_bad(change: Change, job: str) -> None:
+    """Where its units could not run says nothing any more."""
     kept = {key: agents for key, agents in change.replica.bad.items() if not key.startswith(f"{job}/")}
     change.set(bad=kept)
 

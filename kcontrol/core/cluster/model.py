@@ -10,13 +10,18 @@ a *unit* one of them. A *place* says which agent runs a unit, and by which entry
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 2
+LATEST_LEVEL = 3
+RESIZE_LEVEL = 3
+"""From here on a job can be given another number of nodes while it runs."""
+
+LEFT_OUT = "left out"
+"""Of a field that came with a later level: what it is where it is no part of the canonical form."""
 
 Unit = tuple[str, str, int]
 """Job, task, index."""
@@ -141,7 +146,8 @@ class ClusterJob:
     id: offset of the submission that began it; the smaller has precedence. revision: offset of the newest
     submission. touched: offset of the newest entry of a user that counted; what somebody wished who had not
     read as far is void. request: of that entry. package: what is run, by a name that says its content. done:
-    tasks that are complete.
+    tasks that are complete. kept: while it is being given another number of nodes, so many are not taken
+    away, because its pipeline's layout has them; 0: it is not. most: so many it may have by now.
     """
 
     name: str
@@ -156,10 +162,24 @@ class ClusterJob:
     state: JobState = JobState.ACTIVE
     done: tuple[str, ...] = ()
     error: str = ""
+    kept: int = field(default=0, metadata={LEFT_OUT: 0})
+    most: int = field(default=0, metadata={LEFT_OUT: 0})
 
     @property
     def open_tasks(self) -> tuple[TaskSpec, ...]:
-        return tuple(task for task in self.tasks if task.name not in self.done) if self.done else self.tasks
+        """With as many nodes as may be placed now."""
+        tasks = tuple(task for task in self.tasks if task.name not in self.done) if self.done else self.tasks
+        return tuple(replace(task, min=self.kept, max=self.most) for task in tasks) if self.kept else tasks
+
+    @property
+    def resizable(self) -> bool:
+        """Whether it is one set of nodes, of a number that is given."""
+        return len(self.tasks) == 1 and self.tasks[0].min == self.tasks[0].max
+
+    @property
+    def nodes(self) -> int:
+        """How many are asked for, at least."""
+        return sum(task.min for task in self.tasks)
 
     @property
     def active(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core.cluster import jobs, joining, upkeep
+from kcontrol.core.cluster import jobs, joining, resizing, upkeep
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import (
     Abort,
@@ -20,6 +20,7 @@ from kcontrol.core.cluster.entries import (
     Configure,
     ConfirmSnapshot,
     Drain,
+    JobResized,
     KillJob,
     Leave,
     Notify,
@@ -27,6 +28,7 @@ from kcontrol.core.cluster.entries import (
     Prepare,
     ProposeSnapshot,
     RaiseLevel,
+    ResizeJob,
     SubmitJob,
     TaskFailed,
 )
@@ -44,6 +46,8 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     PeerGc: joining.on_peer_gc,
     SubmitJob: jobs.on_submit,
     KillJob: jobs.on_kill,
+    ResizeJob: resizing.on_resize,
+    JobResized: resizing.on_resized,
     CompleteTask: jobs.on_complete,
     TaskFailed: jobs.on_task_failed,
     Drain: upkeep.on_drain,

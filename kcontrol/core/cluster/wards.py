@@ -30,10 +30,11 @@ def wards(replica: Replica, me: Identity) -> tuple[Ward, ...]:
         Ward(job.name, job.revision, task.name)
         for job in replica.active()
         for task in job.open_tasks
-        if _warden(replica, job.name, task.name) == me.name
+        if warden(replica, job.name, task.name) == me.name
     )
 
 
-def _warden(replica: Replica, job: str, task: str) -> str:
+def warden(replica: Replica, job: str, task: str) -> str:
+    """The agent that looks after a task; there is a member."""
     places = replica.allocations.get(job, {}).get(task, ())
     return next((place.agent for place in places if place is not None), replica.members[0])

@@ -40,7 +40,7 @@ def agent_started(s: ClusterSchedule) -> bool:
         return False
     s.trouble(host)
     if s.two_codes and s.random.random() < 0.3:
-        host.code_level = 2
+        host.code_level = s.newest_level
     s.start_agent(host)
     return True
 
@@ -191,7 +191,9 @@ def same_name_twice(s: ClusterSchedule) -> bool:
     host = s.any_host()
     s.trouble(host)
     previous = s.random.choice(host.disk) if host.disk and s.random.random() < 0.5 else ""
-    s.on_their_way.append(Prepare(host.name, f"copy-{s.world.now_ms}", previous, False, 1, (), (1, 2)))
+    s.on_their_way.append(
+        Prepare(host.name, f"copy-{s.world.now_ms}", previous, False, 1, (), (1, s.newest_level))
+    )
     return True
 
 

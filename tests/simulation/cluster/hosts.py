@@ -9,8 +9,15 @@ from random import Random
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, ProposeSnapshot
-from kcontrol.core.cluster.model import AgentStage, Mark, Place, Unit
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    ConfirmSnapshot,
+    JobResized,
+    ProposeSnapshot,
+    ResizeJob,
+)
+from kcontrol.core.cluster.model import RESIZE_LEVEL, AgentStage, Mark, Place, Unit
+from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.work import RunningUnit
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
@@ -21,6 +28,7 @@ from tests.simulation.cluster.invariants import (
     NOT_STOPPED,
     SAME_VALUE,
 )
+from tests.simulation.cluster.layouts import look_at_layout
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
 
@@ -88,6 +96,7 @@ class HostAgent:
         self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         self.beats_at = len(world.beats)
         self.flight: tuple[ClusterEntry, int] | None = None
+        self.looks: list[tuple[Resizing, int]] = []
 
     @property
     def name(self) -> str:
@@ -145,7 +154,10 @@ class HostAgent:
 
     def read_one(self) -> None:
         offset, level = self.machine.next_offset, self.machine.replica.level
-        self.machine.read(offset, self.world.log[offset])
+        entry = self.world.log[offset]
+        if isinstance(entry, ResizeJob | JobResized) and self.host.code_level < RESIZE_LEVEL:
+            entry = None  # Its code can't read that.
+        self.machine.read(offset, entry)
         require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
         replica = self.machine.replica
         if replica.offset in self.world.marks and not self.machine.ended:
@@ -276,3 +288,14 @@ class HostAgent:
             for ward in self.machine.wards():
                 if ward in self.world.done:
                     self.machine.task_done(ward)
+            self.see_layouts()
+
+    def see_layouts(self) -> None:
+        """What it has seen it may say late."""
+        seen, self.looks = self.looks, []
+        for one, nodes in seen:
+            self.machine.resized(one, nodes)
+        for one in self.machine.resizings():
+            nodes_now = look_at_layout(self.world, one)
+            if nodes_now is not None:
+                self.looks.append((one, nodes_now))

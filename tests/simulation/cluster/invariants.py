@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster import ring
 from kcontrol.core.cluster.canonical import canonical
-from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, KillJob, Leave, Prepare, SubmitJob
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    CompleteTask,
+    JobResized,
+    KillJob,
+    Leave,
+    Prepare,
+    ResizeJob,
+    SubmitJob,
+)
 from kcontrol.core.cluster.explain import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
 from kcontrol.core.cluster.model import Replica, Scheduler, Unit, bad_key
@@ -57,6 +66,8 @@ CARRIED_OUT_ONCE = "a request is carried out once"
 KEEPS_ITS_TURN = "a new revision keeps its place in the queue"
 COMPLETED_WHEN_DONE = "a task is completed only when all that its revision was to do is done"
 BOUNDED_JOBS = "finished jobs are bounded"
+KEEPS_LAYOUT = "a node that its pipeline's layout has is not taken away"
+STAYING_GO_ON = "who stays when a job is given another number of nodes goes on"
 # Of processes
 OLDER_PLACEMENT = "a process of an older placement never takes the place of a newer one's"
 NOT_STOPPED = "no agent stops what should run on it"
@@ -104,6 +115,7 @@ def check_entry(world: ClusterWorld, done: Applied) -> None:
     check_places(done)
     check_coordinators(done.after)
     check_jobs(done)
+    check_layouts(world, done)
     check_requests(world, done)
     check_log(world, done)
 
@@ -191,6 +203,18 @@ def check_jobs(done: Applied) -> None:
         check_no_needless_wait(value)
 
 
+def check_layouts(world: ClusterWorld, done: Applied) -> None:
+    for name, nodes in world.layouts.items():
+        most = done.after.jobs[name].open_tasks[0].max
+        require(most is not None and most >= nodes, KEEPS_LAYOUT, (name, most, nodes))
+    if isinstance(done.entry, ResizeJob | JobResized):
+        tagged = any(task.tags for job in done.after.active() for task in job.tasks)
+        before, now = done.before.places(), done.after.places()
+        for unit in sorted(set(before) & set(now)):
+            goes_on = before[unit] == now[unit] or tagged or unit[0] != done.entry.job
+            require(goes_on, STAYING_GO_ON, (unit, before[unit], now[unit]))
+
+
 def check_no_needless_wait(value: Replica) -> None:
     jobs = value.active()
     free = sum(agent.slots for agent in value.usable().values()) - len(value.places())
@@ -209,7 +233,7 @@ def check_no_needless_wait(value: Replica) -> None:
 
 
 def check_requests(world: ClusterWorld, done: Applied) -> None:
-    if isinstance(done.entry, SubmitJob | KillJob):
+    if isinstance(done.entry, SubmitJob | KillJob | ResizeJob):
         request = (done.entry.job, done.entry.request)
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)

@@ -24,6 +24,7 @@ def not_at_rest(s: ClusterSchedule) -> str | None:
         or _not_joined(s, agents)
         or _not_completed(s)
         or _not_placed(s)
+        or _not_resized(s)
         or _too_many(s)
     )
 
@@ -89,6 +90,19 @@ def _not_placed(s: ClusterSchedule) -> str | None:
         ]
         if len(running) != 1 or s.world.rightful[unit].pid != running[0].pid:
             return f"{unit} does not run where it is placed: {place}, {running}, {s.world.rightful.get(unit)}"
+    return None
+
+
+def _not_resized(s: ClusterSchedule) -> str | None:
+    """Where there is room for all that its pipeline has, and is to have."""
+    truth = s.world.truth
+    for name, nodes in sorted(s.world.layouts.items()):
+        job = truth.jobs[name]
+        places = truth.allocations.get(name, {}).get(job.tasks[0].name, ())
+        if len(places) < max(nodes, job.nodes) or not all(places):
+            continue
+        if job.kept or nodes != job.nodes:
+            return f"{name} is to have {job.nodes} nodes, and has {nodes} ({job.kept} are kept)"
     return None
 
 

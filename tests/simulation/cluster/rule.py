@@ -19,6 +19,7 @@ class ClusterRule:
     likely: tuple[Fault, ...] = ()
     begin: int = 0
     two_codes: bool = False
+    resizes: bool = False
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")

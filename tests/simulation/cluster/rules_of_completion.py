@@ -31,8 +31,8 @@ def _what_has_no_place_has_no_warden() -> Patches:
         placed = any(value.allocations.get(job, {}).get(task, ()))
         return right(value, job, task) if placed else ""
 
-    right = wards._warden
-    return (patch.object(wards, "_warden", warden),)
+    right = wards.warden
+    return (patch.object(wards, "warden", warden),)
 
 
 def _what_is_done_is_seen_once() -> Patches:

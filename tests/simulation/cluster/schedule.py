@@ -17,11 +17,13 @@ from kcontrol.core.cluster.entries import (
     ConfirmSnapshot,
     Leave,
     ProposeSnapshot,
+    RaiseLevel,
 )
 from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
 from tests.simulation.cluster.faults import FAULTS, Fault, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
+from tests.simulation.cluster.layouts import change_layouts
 from tests.simulation.cluster.rest import not_at_rest
 from tests.simulation.cluster.users import JOBS, TAGS, User
 from tests.simulation.cluster.world import FOR_EVER_MS, TICK_MS, ClusterWorld
@@ -36,7 +38,13 @@ LASTING_CUTS = ("log read", "log write", "beats write")
 class ClusterSchedule:
     """likely: faults that this schedule has in any case."""
 
-    def __init__(self, seed: int, likely: Collection[Fault] = (), two_codes: bool | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        likely: Collection[Fault] = (),
+        two_codes: bool | None = None,
+        resizes: bool | None = None,
+    ) -> None:
         self.random = Random(seed)
         self._rare = Random(seed)
         """For what shall not change which schedule a seed is."""
@@ -51,11 +59,18 @@ class ClusterSchedule:
         self.tagged = self.random.random() < 0.4
         drawn = self.random.random() < 0.3
         self.two_codes = drawn if two_codes is None else two_codes
+        self.resizing = Random(f"resizing {seed}")
+        drawn = self.resizing.random() < 0.3
+        self.resizes = drawn if resizes is None else resizes
+        self.newest_level = 3 if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
+        if self.resizes and not self.two_codes:
+            self.say(RaiseLevel(2))
+            self.say(RaiseLevel(3))
         for _ in range(self.random.randint(1, 7)):
             self.add_host()
 
@@ -65,6 +80,8 @@ class ClusterSchedule:
         random = self.random
         tags = tuple(tag for tag in TAGS if random.random() < 0.4) if self.tagged else ()
         level = random.choice((1, 2)) if self.two_codes else 1
+        if self.resizes and (level == 2 or not self.two_codes):
+            level = self.newest_level
         host = Host(f"h{len(self.hosts)}", random.randint(1, 3), tags, level)
         self.hosts.append(host)
         self.start_agent(host)
@@ -116,6 +133,8 @@ class ClusterSchedule:
             world.append(self.on_their_way.pop(at), late=True)
         order = list(self.hosts)
         random.shuffle(order)
+        if self.resizes:
+            change_layouts(self)
         for host in order:
             if host.frozen_until_ms <= world.now_ms:
                 self._let_run(host, faults)
@@ -129,6 +148,8 @@ class ClusterSchedule:
             self.done[snapshot_lost.__name__] += 1
         if self.random.random() < 0.08:
             self.user.wishes()
+        if self.resizes and self.resizing.random() < 0.12:
+            self.user.resizes()
 
     def _let_run(self, host: Host, faults: bool) -> None:
         awake = host.agent_frozen_until_ms <= self.world.now_ms
@@ -200,7 +221,7 @@ class ClusterSchedule:
                 host.cut_until_ms[host.lasting_cut] = FOR_EVER_MS
                 self.trouble(host, FOR_EVER_MS)
             if host.agent is None:
-                host.code_level = 2 if self.two_codes else host.code_level
+                host.code_level = self.newest_level if self.two_codes else host.code_level
                 self.start_agent(host)
         world.brokers_trouble_ms = world.now_ms
         self.on_their_way.clear()

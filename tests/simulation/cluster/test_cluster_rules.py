@@ -34,6 +34,7 @@ from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
+from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
 
@@ -369,6 +370,7 @@ RULES = [
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
     *RULES_OF_COMPLETION,
+    *RULES_OF_RESIZING,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(
@@ -391,7 +393,7 @@ def test_the_simulator_finds_what_a_rule_is_for(rule: ClusterRule) -> None:
     try:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                ClusterSchedule(seed, rule.likely, rule.two_codes).run()
+                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
                     print(f"seed {seed}: {violation.name}")  # noqa: T201

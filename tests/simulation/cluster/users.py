@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kcontrol.core.cluster.entries import Configure, Drain, KillJob, RaiseLevel, SubmitJob
+from kcontrol.core.cluster.entries import Configure, Drain, KillJob, RaiseLevel, ResizeJob, SubmitJob
 from kcontrol.core.cluster.model import Scheduler, TaskSpec
 from kcontrol.core.cluster.wards import Ward
 
@@ -46,6 +46,18 @@ class User:
             s.say(RaiseLevel(2))
         else:
             self._again()
+
+    def resizes(self) -> None:
+        """Another number of nodes for a job that runs, or first the level that knows of it."""
+        s = self._schedule
+        self._requests += 1
+        if s.world.truth.level < s.newest_level and s.resizing.random() < 0.7:
+            s.say(RaiseLevel(s.world.truth.level + 1))
+            return
+        under_way = sorted(job.name for job in s.world.truth.active() if job.kept)
+        again = under_way and s.resizing.random() < 0.6
+        job, as_of = s.resizing.choice(under_way if again else JOBS), len(s.world.log) - 1
+        s.say(ResizeJob(job, f"q{self._requests}", as_of, s.resizing.randint(1, 4)))
 
     def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
         random = self._schedule.random

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, Mark, Unit
 from kcontrol.core.cluster.replica import apply
@@ -54,6 +54,10 @@ class ClusterWorld:
         """What a reader of the control topic knows of the processes of each unit."""
         self.done: set[Ward] = set()
         """Tasks whose input has ended, with all of it in committed steps."""
+        self.layouts: dict[str, int] = {}
+        """By job, how many nodes the log of its pipeline says that there are."""
+        self.layouts_asked: dict[str, int] = {}
+        """By job, how many its pipeline was asked to have."""
         self.truth = EMPTY
         self.marks: dict[int, str] = {}
         self.log_up = self.beats_up = True
@@ -79,8 +83,26 @@ class ClusterWorld:
         self.counts[f"{kind} rejected" if why else kind] += 1
         if offset % self.truth.policy.digest_every == 0:
             self.marks[offset] = digest(self.truth)
+        if not why:
+            self._begin_pipelines(entry)
         check_entry(self, Applied(before, self.truth, entry, offset, why, late))
         return why
+
+    def _begin_pipelines(self, entry: ClusterEntry) -> None:
+        """Processes that all begin anew begin with as many nodes as are wanted."""
+        for name in [name for name in self.layouts if not self._is_active(name)]:
+            del self.layouts[name]
+            self.layouts_asked.pop(name, None)
+        job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob) else None
+        if job is not None and job.revision == self.truth.offset and not job.kept:
+            self.layouts.pop(job.name, None)
+            self.layouts_asked.pop(job.name, None)
+            if job.resizable:
+                self.layouts[job.name] = job.nodes
+
+    def _is_active(self, name: str) -> bool:
+        job = self.truth.jobs.get(name)
+        return job is not None and job.active
 
     def cut(self, to: int) -> None:
         """Delete what is before an offset."""

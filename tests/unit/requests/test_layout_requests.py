@@ -30,7 +30,7 @@ from tests.unit.core.test_layout_change import FOUR, given
 ASKED = LayoutRequest("p", "l1", 1, 3, 60_000)
 
 
-def _world(*records: object, made: str = "") -> PipelineProjection:
+def world(*records: object, made: str = "") -> PipelineProjection:
     """Of a pipeline of two nodes and one step. made: by which request its layout was changed then."""
     found = PipelineProjection("p")
     found.see_control(Logged(offset, 0, each) for offset, each in enumerate((FOUR, *records)))  # type: ignore[arg-type]
@@ -39,23 +39,23 @@ def _world(*records: object, made: str = "") -> PipelineProjection:
     return found
 
 
-def _led(found: PipelineProjection) -> int:
+def led(found: PipelineProjection) -> int:
     """Somebody looks after it, now."""
     now_ms = 1_000_000
     found.see_control(
-        [Logged(90, now_ms, Claim("p", "u", "host-a", 1)), Logged(91, now_ms, _said("", LayoutPhase.DONE))]
+        [Logged(90, now_ms, Claim("p", "u", "host-a", 1)), Logged(91, now_ms, said("", LayoutPhase.DONE))]
     )
     found.signs.listen()
     return now_ms
 
 
-def _said(request_id: str, phase: LayoutPhase, text: str = "") -> Status:
+def said(request_id: str, phase: LayoutPhase, text: str = "") -> Status:
     told = LayoutStatus(request_id, phase, 3, 1, 2, 0, -1, -1, text)
     return Status("p", 1, PipelinePhase.RUNNING, 1, "", (), 0, "", (), layout=told)
 
 
 def test_it_is_done_once_its_record_is_in_the_log_whatever_was_said_of_it() -> None:
-    found = _world(ASKED, _said("l1", LayoutPhase.SWITCHING), made="l1")
+    found = world(ASKED, said("l1", LayoutPhase.SWITCHING), made="l1")
     assert outcome_of(found, "l1") == Outcome("l1", "layout", RequestState.DONE, step=1)
     change = layout_of(found).change
     assert change is not None
@@ -64,35 +64,35 @@ def test_it_is_done_once_its_record_is_in_the_log_whatever_was_said_of_it() -> N
 
 
 def test_it_waits_for_what_the_coordinator_says_and_fails_with_what_it_says() -> None:
-    assert outcome_of(_world(ASKED), "l1") == Outcome("l1", "layout", RequestState.PENDING)
-    waiting = _said("l1", LayoutPhase.WAITING, "for node 2")
-    assert outcome_of(_world(ASKED, waiting), "l1").waits_for == "for node 2"
-    gone = _said("l1", LayoutPhase.GIVEN_UP, "not ready")
+    assert outcome_of(world(ASKED), "l1") == Outcome("l1", "layout", RequestState.PENDING)
+    waiting = said("l1", LayoutPhase.WAITING, "for node 2")
+    assert outcome_of(world(ASKED, waiting), "l1").waits_for == "for node 2"
+    gone = said("l1", LayoutPhase.GIVEN_UP, "not ready")
     failed = Outcome("l1", "layout", RequestState.FAILED, error="not ready")
-    assert outcome_of(_world(ASKED, gone), "l1") == failed
+    assert outcome_of(world(ASKED, gone), "l1") == failed
 
 
 def test_another_change_or_another_request_takes_its_place() -> None:
-    assert "another change" in outcome_of(_world(ASKED, made="other"), "l1").error
-    outcome = outcome_of(_world(ASKED, replace(ASKED, request_id="l2")), "l1")
+    assert "another change" in outcome_of(world(ASKED, made="other"), "l1").error
+    outcome = outcome_of(world(ASKED, replace(ASKED, request_id="l2")), "l1")
     assert (outcome.state, outcome.superseded_by) == (RequestState.SUPERSEDED, "l2")
 
 
 def test_what_one_host_alone_can_read_is_not_brought_to_another() -> None:
     joins = [NodeJoin("p", node, f"n{node}", f"host-{node}", 1) for node in range(2)]
-    assert live_change(_world(), 3, None).change.nodes == 3
+    assert live_change(world(), 3, None).change.nodes == 3
     with pytest.raises(ConfigurationError, match="on host-0, host-1: shards can't be brought"):
-        live_change(_world(*joins), 3, None)
+        live_change(world(*joins), 3, None)
 
 
 def test_nothing_is_asked_for_before_the_nodes_go_on_by_the_last_change() -> None:
     with pytest.raises(NotNowError, match="changed just now"):
-        live_change(_world(made="l1"), 2, None)
+        live_change(world(made="l1"), 2, None)
 
 
 def test_without_a_look_into_the_checkpoint_two_exchanges_in_a_row_do_not_go_to_one_node() -> None:
-    found = _world()
-    now_ms = _led(found)
+    found = world()
+    now_ms = led(found)
     assert layout_request(found, 1, None, (), 60_000, now_ms)
     twice = (*FOUR.exchanges, ExchangeSpec("y", "exchange.y", "T8", ("k",), "y.send", 1))
     found.see_control([Logged(92, now_ms, replace(FOUR, exchanges=twice))])

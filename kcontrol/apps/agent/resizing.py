@@ -1,0 +1,213 @@
+"""An agent sees to it that pipelines get as many nodes as the cluster's log wants for them, and users say how many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.looking import ClusterView
+from kcontrol.apps.live_layout import LOOK_EVERY_S, followed
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.backoff import Backoff, Deadline
+from kcontrol.core.cluster.entries import RaiseLevel, ResizeJob
+from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob, Replica
+from kcontrol.core.cluster.resize_wards import Resizing
+from kcontrol.core.model import LayoutPhase, LayoutRequest, LayoutStatus
+from kcontrol.errors import KcontrolError, NotFoundError, TopicError
+from kcontrol.requests.layout_requests import is_at_work
+from kcontrol.requests.record import NotNowError
+from kcontrol.requests.resizing import goes_on_with, layout_seen
+from kcontrol.sessions.retrying import until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.agents_facts import LoggedEntry
+from kcontrol.views.upgrades import fate_of, nodes_in_force
+
+_log = logging.getLogger("kcontrol.agent")
+
+TIMEOUT_S = 20.0
+"""For one look at the logs of one pipeline."""
+EVERY_MS = 2_000
+AGAIN = Backoff(first_ms=60_000, longest_ms=900_000)
+"""After a change was refused or given up."""
+LEVEL_TRIES = 5
+ASKED_MS = 60_000
+"""For an agent to ask a pipeline for the layout that a user wants."""
+_Answer = TypeVar("_Answer")
+
+
+# --- by the warden ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Asking:
+    """next_ms: no look before. times: so often it was asked for. not_before_ms: nor asked for again."""
+
+    next_ms: int
+    not_before_ms: int
+    times: int = 0
+
+
+class ResizeWarden:
+    """Of one agent. may_ask: whether what it knows of the cluster is new enough."""
+
+    def __init__(
+        self, settings: ClusterSettings, may_ask: Callable[[], bool], every_ms: int = EVERY_MS
+    ) -> None:
+        self._settings, self._may_ask, self._every_ms = settings, may_ask, every_ms
+        self._clock = SystemClock()
+        self._all: dict[tuple[str, int, int], _Asking] = {}
+
+    async def seen(self, resizings: Collection[Resizing]) -> list[tuple[Resizing, int]]:
+        """Those of whose pipelines no change is under way, with how many nodes they have. What can't be looked at now is
+        looked at again."""
+        keys = {_key(one) for one in resizings}
+        self._all = {key: asked for key, asked in self._all.items() if key in keys}
+        found = [(one, await self._nodes(one)) for one in resizings]
+        return [(one, nodes) for one, nodes in found if nodes is not None]
+
+    async def _nodes(self, one: Resizing) -> int | None:
+        now_ms = self._clock.monotonic_ms()
+        asked = self._all.setdefault(_key(one), _Asking(now_ms, now_ms))
+        if now_ms < asked.next_ms:
+            return None
+        asked.next_ms = now_ms + self._every_ms
+        try:
+            async with asyncio.timeout(TIMEOUT_S), pipeline_logs(self._settings, one.job) as logs:
+                return await self._look(logs, one, asked)
+        except (KcontrolError, TimeoutError) as error:
+            _log.info("job %s: how many nodes it has can't be told now: %s", one.job, error or "no answer")
+            return None
+
+    async def _look(self, logs: PipelineLogs, one: Resizing, asked: _Asking) -> int | None:
+        if not await logs.is_there():
+            return None
+        await logs.listen(self._clock)
+        await logs.read_steps_on()  # After all that tells of changes.
+        found = layout_seen(logs, one.nodes, self._clock.now_ms())
+        now_ms = self._clock.monotonic_ms()
+        if found.request is not None and now_ms >= asked.not_before_ms and self._may_ask():
+            asked.times += 1
+            asked.not_before_ms = now_ms + AGAIN.wait_ms(asked.times)
+            await logs.control.append([found.request])
+        if found.why:
+            _log.info("job %s is to have %d nodes: %s", one.job, one.nodes, found.why)
+        return found.nodes
+
+
+def _key(one: Resizing) -> tuple[str, int, int]:
+    return one.job, one.revision, one.nodes
+
+
+# --- by users -----------------------------------------------------------------------------------------------
+
+
+async def resize(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
+    """Have an active job run with another number of nodes, while those that stay go on. Raises NotFoundError, ClusterError,
+    NotNowError: some agent's version does not know that."""
+    await _raise_level(view)
+
+    def wish(value: Replica, request: str) -> ResizeJob:
+        return ResizeJob(job, request, value.offset, nodes)
+
+    return await view.ask(wish)
+
+
+async def _raise_level(view: ClusterView) -> None:
+    """To the one at which jobs can be resized, once everybody supports it."""
+    for _ in range(LEVEL_TRIES):
+        value = await view.look()
+        if value.level >= RESIZE_LEVEL:
+            return
+        older = sorted(agent.name for agent in value.agents.values() if agent.levels[1] < RESIZE_LEVEL)
+        if older:
+            raise NotNowError(
+                f"agents {', '.join(older)} run a version of kcontrol that can't give a job another number of nodes while it "
+                "runs: bring them up to date first. Nothing was changed"
+            )
+        with suppress(NotFoundError):  # Somebody else has raised it.
+            await view.ask(lambda now, _request: RaiseLevel(now.level + 1))
+    raise NotNowError("the level of the cluster's value could not be raised: ask again")
+
+
+async def can_go_on_with(settings: ClusterSettings, pipeline: str, nodes: int) -> bool:
+    """Whether a pipeline is given so many nodes while it runs; see `goes_on_with`. False: there is none."""
+    found = await _of_pipeline(settings, pipeline, lambda logs, now_ms: goes_on_with(logs, nodes, now_ms))
+    return bool(found)
+
+
+async def nodes_at_work(settings: ClusterSettings, pipeline: str) -> int:
+    """How many nodes a pipeline has that runs; 0: it does not."""
+
+    def nodes(logs: PipelineLogs, now_ms: int) -> int:
+        return nodes_in_force(logs.view, logs.committed) if is_at_work(logs, now_ms) else 0
+
+    return await _of_pipeline(settings, pipeline, nodes) or 0
+
+
+async def _of_pipeline(
+    settings: ClusterSettings, pipeline: str, ask: Callable[[PipelineLogs, int], _Answer]
+) -> _Answer | None:
+    """None: nothing was submitted by that name."""
+    clock = SystemClock()
+    with suppress(TopicError):  # Nothing was ever submitted in this Kafka.
+        async with pipeline_logs(settings, pipeline) as logs:
+            if await logs.is_there():
+                await logs.listen(clock)
+                await logs.read_steps_on()
+                return ask(logs, clock.now_ms())
+    return None
+
+
+async def placed_job(settings: ClusterSettings, pipeline: str) -> ClusterJob | None:
+    """The job by which agents run a pipeline, if they do."""
+    view = ClusterView(settings)
+    try:
+        if not await view.exists():
+            return None
+        job = (await view.look()).jobs.get(pipeline)
+    finally:
+        await view.close()
+    return job if job is not None and job.active else None
+
+
+async def resize_and_follow(
+    settings: ClusterSettings, pipeline: str, nodes: int, told: Callable[[LayoutStatus], None]
+) -> LayoutStatus:
+    """Have agents give a pipeline another number of nodes, until it has them. told: see `followed`. Raises what `resize` does,
+    NotNowError: it was refused or given up, and agents ask for it again; RetriableError."""
+    async with pipeline_logs(settings, pipeline) as logs:
+        await logs.read()
+        before = logs.view.layout_request()
+        over = before is None or fate_of(logs.view, logs.committed, before) is not None
+        view = ClusterView(settings)
+        try:
+            await resize(view, pipeline, nodes)
+        finally:
+            await view.close()
+        request = await _by_agents(logs, nodes, before if over else None)
+        status = await followed(logs, request, told)
+    if status.phase is LayoutPhase.DONE:
+        return status
+    raise NotNowError(
+        f"pipeline {pipeline!r}: {status.text}. Its agents ask again; kcontrol layout {pipeline} --withdraw has them leave it"
+    )
+
+
+async def _by_agents(logs: PipelineLogs, nodes: int, over: LayoutRequest | None) -> LayoutRequest:
+    """The request of the agents. over: what was asked for before."""
+    deadline = Deadline(ASKED_MS)
+    while True:
+        await until_deadline(logs.read_control, "reading the control topic", _log)
+        request = logs.view.layout_request()
+        if request is not None and request.nodes == nodes and request != over:
+            return request
+        deadline.check(
+            f"pipeline {logs.pipeline!r}: the cluster of agents has taken it, and goes on with it; that an agent asks for the "
+            "layout"
+        )
+        await asyncio.sleep(LOOK_EVERY_S)

@@ -1,0 +1,50 @@
+"""Who sees to it that the pipeline of a job gets as many nodes as are wanted: its warden, until the value says that it has
+them. As every duty it follows from the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.entries import JobResized
+from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.wards import warden
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resizing:
+    """A job that is being given another number of nodes. nodes: how many are wanted. as_of: of the cluster's log."""
+
+    job: str
+    revision: int
+    nodes: int
+    as_of: int
+
+    def seen(self, nodes: int) -> JobResized:
+        """What is to be said once its pipeline was looked at, and has so many."""
+        return JobResized(self.job, self.revision, self.as_of, nodes)
+
+
+def resizings(replica: Replica, me: Identity) -> tuple[Resizing, ...]:
+    """Those of which this agent is the warden."""
+    if not me.is_known_by(replica) or not replica.members:
+        return ()
+    return tuple(
+        Resizing(job.name, job.revision, job.nodes, replica.offset)
+        for job in replica.active()
+        if job.kept and warden(replica, job.name, job.tasks[0].name) == me.name
+    )
+
+
+def to_be_said(replica: Replica, seen: Iterable[JobResized]) -> dict[str, JobResized]:
+    """By job, what of this the value does not say and has not overtaken."""
+    found = {}
+    for one in seen:
+        job = replica.jobs.get(one.job)
+        if job is None or not job.active or job.revision != one.revision or not job.kept:
+            continue
+        known = one.nodes == job.kept and job.most == max(job.kept, job.nodes)
+        if one.as_of >= job.touched and (one.nodes == job.nodes or not known):
+            found[one.job] = one
+    return found

@@ -1,0 +1,59 @@
+"""Another number of nodes for a job whose other nodes go on.
+
+How many processes are wanted, the cluster's log says; how many nodes there are, the log of the job's pipeline. Between the
+two nothing is taken away that the pipeline's layout may have: new nodes are placed at once, and wait for it; nodes that are to
+go keep their places until the layout is without them. Whoever is the job's warden asks the pipeline for the change, and says
+here what its log holds once none is under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.cluster.change import Change, EntryRejectedError
+from kcontrol.core.cluster.entries import JobResized, ResizeJob
+from kcontrol.core.cluster.jobs import forget_bad, up_to_date
+from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob
+
+
+def on_resize(change: Change, entry: ResizeJob) -> None:
+    job = _job(change, entry.job)
+    up_to_date(change, entry)
+    if not job.resizable:
+        raise EntryRejectedError("it has no number of nodes that is given")
+    if not 1 <= entry.nodes <= change.replica.policy.job_nodes:
+        raise EntryRejectedError("more nodes than a job may have, or none")
+    asked = replace(job, touched=change.offset, request=entry.request)
+    if entry.nodes == job.nodes:
+        change.put_job(asked)
+        return
+    task = replace(job.tasks[0], min=entry.nodes, max=entry.nodes)
+    # What was asked for before may have come about by now.
+    most = max(job.most, job.nodes, entry.nodes)
+    change.put_job(replace(asked, tasks=(task,), kept=job.kept or job.nodes, most=most))
+    forget_bad(change, job.name)
+    change.reschedule = True
+
+
+def on_resized(change: Change, entry: JobResized) -> None:
+    job = _job(change, entry.job)
+    if job.revision != entry.revision or not job.kept:
+        raise EntryRejectedError("no such revision is given another number of nodes")
+    if not job.touched <= entry.as_of < change.offset:
+        raise EntryRejectedError("the job was changed since its pipeline was looked at")
+    if not 1 <= entry.nodes <= change.replica.policy.job_nodes:
+        raise EntryRejectedError("more nodes than a job may have, or none")
+    if entry.nodes == job.kept != job.nodes and job.most == max(job.kept, job.nodes):
+        raise EntryRejectedError("that is known")
+    seen = replace(job, touched=change.offset, kept=entry.nodes, most=max(entry.nodes, job.nodes))
+    change.put_job(replace(seen, kept=0, most=0) if entry.nodes == job.nodes else seen)
+    change.reschedule = True
+
+
+def _job(change: Change, name: str) -> ClusterJob:
+    if change.level < RESIZE_LEVEL:
+        raise EntryRejectedError(f"it needs level {RESIZE_LEVEL}")
+    job = change.replica.jobs.get(name)
+    if job is None or not job.active:
+        raise EntryRejectedError("no such job is active")
+    return job

@@ -1,0 +1,75 @@
+"""What becomes of a pipeline's layout where agents run its nodes, and the cluster's log says how many are wanted. Nothing is
+written here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from kcontrol.core.model import LayoutRequest
+from kcontrol.errors import ConfigurationError
+from kcontrol.requests.layout_requests import is_at_work, live_change, next_number
+from kcontrol.requests.record import NotNowError
+from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.upgrades import fate_of, nodes_in_force
+
+TIMEOUT_MS = 15 * 60_000
+"""For all who are to be nodes to be ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSeen:
+    """What its log says of a pipeline that is to have another number of nodes. nodes: how many it has, if no change is under
+    way; else None. request: what is to be asked for now. why: what is waited for, or why nothing can be asked for."""
+
+    nodes: int | None = None
+    request: LayoutRequest | None = None
+    why: str = ""
+
+
+def layout_seen(projection: PipelineProjection, wanted: int, now_ms: int) -> LayoutSeen:
+    """Of a pipeline that was submitted, both of whose logs were read, the control log first. now_ms: by the wall clock."""
+    view, steps = projection.view, projection.committed
+    asked = view.layout_request()
+    if asked is not None and _is_under_way(projection, asked):
+        if asked.nodes in (0, wanted) or asked.replaced or asked.owners or asked.left or asked.whole:
+            return LayoutSeen(why="a change of its layout is under way")
+        return LayoutSeen(request=LayoutRequest(projection.pipeline, uuid4().hex, next_number(steps), 0, 0))
+    nodes = nodes_in_force(view, steps)
+    if nodes == wanted:
+        return LayoutSeen(nodes)
+    if not is_at_work(projection, now_ms):
+        return LayoutSeen(nodes, why="the pipeline does not run, and its layout is changed while it does")
+    try:
+        return LayoutSeen(
+            nodes, live_change(projection, wanted, None).request(projection.pipeline, TIMEOUT_MS)
+        )
+    except (NotNowError, ConfigurationError) as error:
+        return LayoutSeen(nodes, why=str(error))
+
+
+def _is_under_way(projection: PipelineProjection, asked: LayoutRequest) -> bool:
+    """A withdrawal, too, until the coordinator has read it: before that it may still make what was withdrawn."""
+    if asked.nodes:
+        return fate_of(projection.view, projection.committed, asked) is None
+    told = projection.view.layout_told()
+    return told is None or told.request_id != asked.request_id
+
+
+def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> bool:
+    """Whether the pipeline can be given so many nodes while it runs; False: its nodes have to begin anew for that, and may.
+
+    Raises NotNowError, ConfigurationError: it divides its state or rows over its nodes, and can't be changed, or not now.
+    """
+    if nodes_in_force(projection.view, projection.committed) == nodes:
+        return True
+    if not is_at_work(projection, now_ms):
+        return False
+    spec = projection.spec()
+    try:
+        live_change(projection, nodes, None)
+    except ConfigurationError:
+        if projection.committed.step and (spec.stateful or spec.exchanges):
+            raise
+        return False
+    return True
