@@ -243,13 +243,13 @@ class Draining:
 
 
 DRAINING = Draining(
-    (Measurement("aggregate", 1_000, 300, 300), Measurement("aggregate", 100_000, 10, 24)),
+    (Measurement("aggregate", 1_000, 300, 300), Measurement("aggregate", 50_000, 10, 40)),
     8,
     1_000,
-    (300, 14),
+    (300, 20),
 )
 QUICK_DRAINING = Draining(
-    (Measurement("aggregate", 1_000, 10, 60), Measurement("aggregate", 20_000, 2, 20)), 4, 1_000, (400, 100)
+    (Measurement("aggregate", 1_000, 10, 60), Measurement("aggregate", 5_000, 2, 30)), 4, 1_000, (200, 100)
 )
 
 
