@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -114,10 +114,10 @@ class Served:
 
 
 @contextmanager
-def served(bootstrap_servers: str) -> Iterator[Served]:
-    """One, until it is left. Raises RuntimeError when it does not become ready."""
+def served(bootstrap_servers: str, options: Sequence[str] = ()) -> Iterator[Served]:
+    """One with these options of `kcontrol serve`, until it is left. Raises RuntimeError when it does not become ready."""
     with tempfile.TemporaryDirectory(prefix="bench-rest-") as scratch:
-        arguments = ["serve", "--port", "0", "--json", "--bootstrap-servers", bootstrap_servers]
+        arguments = ["serve", "--port", "0", "--json", "--bootstrap-servers", bootstrap_servers, *options]
         process = KcontrolProcess("serve", arguments, Path(scratch))
         process.start()
         try:

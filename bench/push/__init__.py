@@ -1,0 +1,1 @@
+"""`python -m bench.push`: what rows that are pushed over HTTP take."""

@@ -1,0 +1,83 @@
+"""Clients that push one body after the other, each under an id of its own: on bare sockets, as those of `bench/load.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median, quantiles
+from urllib.parse import urlsplit
+
+ANSWER_S = 60.0
+
+
+@dataclass(frozen=True)
+class Pushing:
+    """What some clients got answered with 200 in the time. ms: of a request, from its first byte to the end of the answer."""
+
+    body_rows: int
+    connections: int
+    requests: int
+    rows_per_s: float
+    median_ms: float
+    p99_ms: float
+
+
+def body_of(rows: int) -> bytes:
+    """NDJSON, about 80 bytes a row."""
+    return b"".join(
+        json.dumps({"id": f"{row:012}", "amount": row, "note": "x" * 40}).encode() + b"\n"
+        for row in range(rows)
+    )
+
+
+async def push(url: str, path: str, body_rows: int, connections: int, is_over: Callable[[], bool]) -> Pushing:
+    """As many requests as are begun before it is over. Raises a group of RuntimeError when one has
+    another answer than 200."""
+    body, began, took_s = body_of(body_rows), time.monotonic(), list[float]()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(_push(url, path, body, is_over, took_s))
+    whole_s = time.monotonic() - began
+    cut_s = quantiles(took_s, n=100, method="inclusive")[98] if len(took_s) > 1 else took_s[0]
+    return Pushing(
+        body_rows,
+        connections,
+        len(took_s),
+        len(took_s) * body_rows / whole_s,
+        1e3 * median(took_s),
+        1e3 * cut_s,
+    )
+
+
+async def _push(url: str, path: str, body: bytes, is_over: Callable[[], bool], took_s: list[float]) -> None:
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        while not is_over():
+            at = time.monotonic()
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/x-ndjson\r\n"
+                f"Idempotency-Key: {uuid.uuid4()}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            async with asyncio.timeout(ANSWER_S):
+                await writer.drain()
+                await _accepted(reader)
+            took_s.append(time.monotonic() - at)
+    finally:
+        writer.close()
+
+
+async def _accepted(reader: asyncio.StreamReader) -> None:
+    """Reads one answer whole."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+    answer = await reader.readexactly(int(fields["content-length"]))
+    if head.split(" ", 2)[1] != "200":
+        raise RuntimeError(
+            f"a push was answered with {head.splitlines()[0]}: {answer.decode(errors='replace')}"
+        )
