@@ -126,8 +126,10 @@ def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[
         directory.rmdir()
         raise OSError(f"the path {address} is too long for a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(address)
+        # Under this name somebody listens from its first moment on: others delete what nobody does.
+        listening.bind(f"{address}.new")
         listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
+        Path(f"{address}.new").rename(address)
         number = listening.fileno()
         process = subprocess.Popen(
             [
