@@ -109,6 +109,7 @@ def test_the_page_comes_true(
             "iceberg://lake/a.b",
             ("--key", "id"),
             ConfigurationError,
+            "--key says nothing to a table of Iceberg",
         ),
         ("delta:///x", ("--create", "id BIGNIT"), ConfigurationError, "'BIGNIT' is no type"),
         ("delta:///dev/null/x", ("--create", "id INT"), DeliveryHaltedError, "/dev/null/x: "),
