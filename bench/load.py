@@ -90,19 +90,20 @@ async def _work(url: str, due: asyncio.Queue[tuple[float, str]], took: list[floa
         while True:
             at, path = await due.get()
             writer.write(f"GET {path} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
-            if await _status(reader) == 200:
+            status, _ = await answer_of(reader)
+            if status == 200:
                 took.append(time.monotonic() - at)
             due.task_done()
     finally:
         writer.close()
 
 
-async def _status(reader: asyncio.StreamReader) -> int:
-    """Of one answer, which is read whole."""
+async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of one answer, which is read whole."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     lines = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
-    await reader.readexactly(int(lines["content-length"]))
-    return int(head.split(" ", 2)[1])
+    body = await reader.readexactly(int(lines["content-length"]))
+    return int(head.split(" ", 2)[1]), body
 
 
 async def _until_closed(url: str, pipeline: str, topic: str, per_second: float) -> Answered:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,15 +163,8 @@ def with_coordinator(
 ) -> Iterator[Running]:
     """A pipeline with these nodes, and a coordinator, which run from here on."""
     started = (processes.coordinator("bench", places.bootstrap_servers, home), *nodes)
-    feed = StepFeed(name, places.bootstrap_servers)
-    try:
-        for process in started:
-            process.start()
+    with processes.alive(*started), closing(StepFeed(name, places.bootstrap_servers)) as feed:
         yield Running(name, places.bootstrap_servers, feed, started)
-    finally:
-        feed.close()
-        for process in reversed(started):
-            process.stop()
 
 
 def check_written(workload: str, step: Boundary, expected: int) -> None:

@@ -14,8 +14,8 @@ import json
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import linear_regression
@@ -30,7 +30,7 @@ from bench.rest import served
 from bench.running import COMMAND_TIMEOUT_S, Running, running
 from bench.topics import create_topics, delete_topics, fill
 from examples import processes
-from examples.processes import KcontrolProcess
+from examples.processes import KcontrolProcess, alive
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, PipelineSpec, StepPolicySpec
@@ -108,7 +108,7 @@ def soak_steps(bootstrap_servers: str, steps: int, say: Callable[[str], None]) -
             home = Path(scratch)
             coordinator = processes.coordinator("soak", bootstrap_servers, home)
             node = KcontrolProcess("node", [bootstrap_servers, name], home, module="bench.quick_node")
-            with _alive(coordinator, node):
+            with alive(coordinator, node):
                 watched = {"coordinator": coordinator.pid, "node": node.pid, "serve": server.process.pid}
                 began = time.monotonic()
                 looks = _look_on(_steps_of(server.url, name, (coordinator, node)), steps, watched, say)
@@ -174,17 +174,6 @@ def _spec(settings: ClusterSettings, name: str) -> PipelineSpec:
     policy = StepPolicySpec(min_records=1, max_delay_ms=1_000, max_records=1, clock_ms=0)
     checkpoint = CheckpointSpec("file:///nowhere", CHECKPOINT_EVERY_MS, 2, KEPT_STEPS)
     return startup.spec(name, (source,), (), policy, checkpoint)
-
-
-@contextmanager
-def _alive(*started: KcontrolProcess) -> Iterator[None]:
-    try:
-        for process in started:
-            process.start()
-        yield
-    finally:
-        for process in reversed(started):
-            process.stop()
 
 
 def _steps_of(url: str, name: str, made_by: Sequence[KcontrolProcess]) -> Callable[[], int]:

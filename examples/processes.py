@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,6 +134,18 @@ class KcontrolProcess:
         self.process.wait(END_TIMEOUT_S)
         if self.process.stdin is not None:
             self.process.stdin.close()
+
+
+@contextmanager
+def alive(*started: KcontrolProcess) -> Iterator[None]:
+    """Run them until the block is left, the last one ended first."""
+    try:
+        for process in started:
+            process.start()
+        yield
+    finally:
+        for process in reversed(started):
+            process.stop()
 
 
 def coordinator(name: str, bootstrap_servers: str, home: Path) -> KcontrolProcess:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from urllib.parse import urlsplit
 
+from bench.load import answer_of
+
 ANSWER_S = 60.0
 
 
@@ -73,11 +75,6 @@ async def _push(url: str, path: str, body: bytes, is_over: Callable[[], bool], t
 
 
 async def _accepted(reader: asyncio.StreamReader) -> None:
-    """Reads one answer whole."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
-    answer = await reader.readexactly(int(fields["content-length"]))
-    if head.split(" ", 2)[1] != "200":
-        raise RuntimeError(
-            f"a push was answered with {head.splitlines()[0]}: {answer.decode(errors='replace')}"
-        )
+    status, body = await answer_of(reader)
+    if status != 200:
+        raise RuntimeError(f"a push was answered with HTTP/1.1 {status}: {body.decode(errors='replace')}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.layout.load import Load
 from bench.topics import create_topics
 from examples import processes
-from examples.processes import KcontrolProcess
+from examples.processes import KcontrolProcess, alive
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.regions.asking import apply_region, ask_region, region_reader, request_of
@@ -136,17 +136,6 @@ def relay(settings: ClusterSettings, name: str, source: str, output: str, steps:
     )
     facts = [QueryFacts("out", ("out",), "append", (), brings_key=False)]
     asyncio.run(submit(settings, pipeline, facts))
-
-
-@contextmanager
-def alive(*started: KcontrolProcess) -> Iterator[None]:
-    try:
-        for process in started:
-            process.start()
-        yield
-    finally:
-        for process in reversed(started):
-            process.stop()
 
 
 @contextmanager

@@ -17,10 +17,10 @@ from bench.figures import Spread
 from bench.kcontrol_side import measured_steps
 from bench.nodes import with_steps_of
 from bench.plan import Draining, Measurement, Places
-from bench.regions.chain import BenchRegion, alive, region_controller, relay
+from bench.regions.chain import BenchRegion, region_controller, relay
 from bench.running import Running, check_written, running
 from bench.topics import create_topics, make_source
-from examples.processes import KcontrolProcess
+from examples.processes import KcontrolProcess, alive
 from examples.step_feed import Boundary
 from kcontrol import StepPolicy
 from kcontrol.core.regions.model import Trigger

@@ -205,9 +205,7 @@ class IcebergSteps:
         text = self._table.metadata.properties.get(self._property)
         if not text:
             return None
-        found = table_delivery(text, str(self))
-        if self._generation not in ("", found.generation):
-            raise TargetAwayError(f"{self}: the delivery was begun anew by another process")
+        found = table_delivery(text, self._generation, str(self))
         self._generation = found.generation
         return found
 

@@ -193,9 +193,7 @@ class ParquetSteps:
             text = (self._own / DELIVERY).read_text()
         except FileNotFoundError:
             return None
-        found = table_delivery(text, str(self))
-        if self._generation not in ("", found.generation):
-            raise TargetAwayError(f"{self}: the delivery was begun anew by another process")
+        found = table_delivery(text, self._generation, str(self))
         self._generation = found.generation
         if (found.pipeline, found.output) != (self._pipeline, self._output):
             raise DeliveryHaltedError(

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from kcontrol.core.step.following import Applied
-from kcontrol.errors import DeliveryHaltedError
+from kcontrol.errors import DeliveryHaltedError, TargetAwayError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,15 @@ class TableDelivery:
         return Applied(self.pipeline, self.log_id, self.start if step is None else step, its_print)
 
 
-def table_delivery(text: str, where: str) -> TableDelivery:
-    """Raises DeliveryHaltedError: it is damaged, or of a version that is not known here."""
+def table_delivery(text: str, generation: str, where: str) -> TableDelivery:
+    """generation: of the delivery that this process goes on with; '' for any. Raises TargetAwayError: it is of another one.
+    DeliveryHaltedError: it is damaged, or of a version that is not known here."""
     try:
-        return TableDelivery(**json.loads(text))
+        found = TableDelivery(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise DeliveryHaltedError(
             f"{where}: what it says of its delivery can't be read ({error}): {text[:200]}"
         ) from error
+    if generation not in ("", found.generation):
+        raise TargetAwayError(f"{where}: the delivery was begun anew by another process")
+    return found

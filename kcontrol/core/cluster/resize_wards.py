@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import JobResized
 from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.resizing import is_known
 from kcontrol.core.cluster.wards import warden
 
 
@@ -44,7 +45,6 @@ def to_be_said(replica: Replica, seen: Iterable[JobResized]) -> dict[str, JobRes
         job = replica.jobs.get(one.job)
         if job is None or not job.active or job.revision != one.revision or not job.kept:
             continue
-        known = one.nodes == job.kept and job.most == max(job.kept, job.nodes)
-        if one.as_of >= job.touched and (one.nodes == job.nodes or not known):
+        if one.as_of >= job.touched and not is_known(job, one.nodes):
             found[one.job] = one
     return found

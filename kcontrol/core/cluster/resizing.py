@@ -43,11 +43,16 @@ def on_resized(change: Change, entry: JobResized) -> None:
         raise EntryRejectedError("the job was changed since its pipeline was looked at")
     if not 1 <= entry.nodes <= change.replica.policy.job_nodes:
         raise EntryRejectedError("more nodes than a job may have, or none")
-    if entry.nodes == job.kept != job.nodes and job.most == max(job.kept, job.nodes):
+    if is_known(job, entry.nodes):
         raise EntryRejectedError("that is known")
     seen = replace(job, touched=change.offset, kept=entry.nodes, most=max(entry.nodes, job.nodes))
     change.put_job(replace(seen, kept=0, most=0) if entry.nodes == job.nodes else seen)
     change.reschedule = True
+
+
+def is_known(job: ClusterJob, nodes: int) -> bool:
+    """Whether it says nothing new that the pipeline has so many nodes, which are not those that are wanted."""
+    return nodes == job.kept != job.nodes and job.most == max(job.kept, job.nodes)
 
 
 def _job(change: Change, name: str) -> ClusterJob:
