@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kcontrol.wire.batches import plain_json
 from kcontrol.wire.batches.codec import (
     BatchFormat,
     Codec,
@@ -61,3 +62,4 @@ def warm() -> None:
     """Import and compile what tasks need, before the first task: called once by the
     process that forks the workers."""
     default_codec().warm()
+    plain_json.warm()

@@ -39,6 +39,7 @@ def read(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
             KafkaInput(
                 "parsed", topic="j", value_format="json", schema="a bigint, b string", on_bad_record="skip"
             ),
+            KafkaInput("dated", topic="d", value_format="json", schema="a bigint, b date"),
         ],
         outputs=[KafkaOutput("out", topic="out")],
     )
@@ -113,9 +114,13 @@ def test_columns_of_two_joined_inputs(read: Callable[[str], DataFrame]) -> None:
     assert columns_used(joined) == {"events": ("key", "offset"), "others": ("value", "timestamp")}
 
 
-def test_a_format_needs_the_value_whatever_is_selected(read: Callable[[str], DataFrame]) -> None:
-    assert columns_used(read("parsed").select("a")) == {"parsed": ("value",)}
-    assert columns_used(read("parsed").select("a", "partition")) == {"parsed": ("value", "partition")}
+def test_a_format_needs_what_the_task_can_not_parse_whatever_is_selected(
+    read: Callable[[str], DataFrame],
+) -> None:
+    parsed = ("__kcontrol_unparsed", "__kcontrol_field_0")
+    assert columns_used(read("parsed").select("a")) == {"parsed": parsed}
+    assert columns_used(read("parsed").select("a", "partition")) == {"parsed": ("partition", *parsed)}
+    assert columns_used(read("dated").select("a")) == {"dated": ("value",)}
 
 
 def test_what_is_not_used_is_null_and_the_digest_is_that_of_the_record(

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 import kcontrol
 from kcontrol.adapters.spark.query.combining import combining_of
-from kcontrol.adapters.spark.query.exchanged_types import nullable
+from kcontrol.adapters.spark.values.nullable import nullable
 from kcontrol.errors import ConfigurationError
 from tests.integration.spark.exchange_queries import Bind, Query, pipeline_of, spec_of
 

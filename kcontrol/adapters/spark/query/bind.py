@@ -28,7 +28,7 @@ from kcontrol.adapters.spark.query.lines import dead_lines, named_by_header, par
 from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
 from kcontrol.adapters.spark.query.outputs import output_plans, to_kafka_columns
-from kcontrol.adapters.spark.query.parse import dead_letters, parsed
+from kcontrol.adapters.spark.query.parse import dead_letters, json_beside, parsed
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.query.sharded import shard_columns
@@ -88,8 +88,9 @@ class Frames:
         """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
         randoms = source.randoms if isinstance(source, GeneratedInput) else None
         names = named_by_header(source) if isinstance(source, FileInput) else None
+        placed, json = _placed_by(source), json_beside(source)
         options = source_options(
-            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms, names
+            self._address, source.name, with_headers, placed, tasks, needed, randoms, names, json
         )
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()

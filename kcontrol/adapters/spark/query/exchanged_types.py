@@ -51,17 +51,6 @@ _MASKED_AT_ONCE = 62
 """So many columns have a bit each in a long."""
 
 
-def nullable(kind: DataType) -> DataType:
-    """The same type, in which everything may be null: so it comes out of Arrow."""
-    if isinstance(kind, ArrayType):
-        return ArrayType(nullable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(nullable(kind.keyType), nullable(kind.valueType))
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, nullable(field.dataType)) for field in kind.fields])
-    return kind
-
-
 def check_hashed(where: str, fields: Sequence[StructField]) -> None:
     """Raise ConfigurationError for a column of `by` whose equal values may have different hashes, or that has none."""
     for field in fields:

@@ -27,7 +27,6 @@ from kcontrol.adapters.spark.query.exchanged_types import (
     check_hashed,
     digest_columns,
     named,
-    nullable,
     shard_of,
 )
 from kcontrol.adapters.spark.query.exchanged_watermark import with_watermark_of
@@ -37,6 +36,7 @@ from kcontrol.adapters.spark.query.merging import check_merged
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
+from kcontrol.adapters.spark.values.nullable import nullable
 from kcontrol.definition.exchanges import (
     SEND,
     ExchangeCompression,

@@ -6,12 +6,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kcontrol.adapters.spark.query.parse import json_value, not_json, struct_of, without_bad
+from kcontrol.adapters.spark.query.parse import (
+    BAD,
+    field_column,
+    struct_of,
+    with_fields,
+    with_json,
+    without_bad,
+)
 from kcontrol.definition.files import FileInput
 from kcontrol.errors import ConfigurationError
 
 _SHOWN = ("file", "partition", "offset", "value")
-_PARSED, _BAD = "__kcontrol_parsed", "__kcontrol_bad"
 _CORRUPT = "__kcontrol_corrupt"
 
 
@@ -30,9 +36,9 @@ def parsed_lines(raw: DataFrame, source: FileInput) -> DataFrame:
             f"has; rename them in "
             "the schema"
         )
-    bad = sf.col(f"{_PARSED}.{_BAD}")
+    bad = sf.col(BAD)
     frame = without_bad(frame, source, bad, _complaint(source, bad))
-    fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
+    fields = [sf.col(field_column(number)).alias(name) for number, name in enumerate(schema.fieldNames())]
     return frame.select(*[sf.col(name) for name in _SHOWN], *fields)
 
 
@@ -40,7 +46,7 @@ def dead_lines(raw: DataFrame, source: FileInput) -> DataFrame:
     """The bad lines as they are, of one that is too long its beginning, with headers that say from where and why. The columns
     are those of a raw output."""
     _, frame = _with_parsed(raw, source)
-    bad = sf.col(f"{_PARSED}.{_BAD}")
+    bad = sf.col(BAD)
     told = {
         "kcontrol.error": bad,
         "kcontrol.file": sf.col("file"),
@@ -57,19 +63,16 @@ def dead_lines(raw: DataFrame, source: FileInput) -> DataFrame:
 
 
 def _with_parsed(raw: DataFrame, source: FileInput) -> tuple[StructType, DataFrame]:
+    """The schema, and `raw` with its fields as `with_fields`."""
     wrong = sf.col("wrong")
     if source.value_format is None:
-        return StructType(), raw.withColumn(_PARSED, sf.struct(wrong.alias(_BAD)))
+        return StructType(), with_fields(raw, [], wrong)
     schema = struct_of(source.name, source.schema)
-    text = sf.col("value").cast("string")
     if source.value_format == "json":
-        value, is_one = json_value(text, schema)
-        reason = sf.when(~is_one, not_json(text))
-    else:
-        value, reason = _csv(text, schema)
-    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
-    why = sf.coalesce(wrong, reason)
-    return schema, raw.withColumn(_PARSED, sf.struct(*fields, why.alias(_BAD)))
+        return schema, with_json(raw, schema).withColumn(BAD, sf.coalesce(wrong, sf.col(BAD)))
+    value, reason = _csv(sf.col("value").cast("string"), schema)
+    fields = [value.getField(name) for name in schema.fieldNames()]
+    return schema, with_fields(raw, fields, sf.coalesce(wrong, reason))
 
 
 def _csv(text: Column, schema: StructType) -> tuple[Column, Column]:

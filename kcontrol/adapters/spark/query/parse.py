@@ -7,6 +7,7 @@ topic in the same step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -23,14 +24,16 @@ from kcontrol.adapters.spark.query.confluent_columns import (
 )
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
+from kcontrol.adapters.spark.values.json_types import IS_NULL, UNPARSED, is_beside, is_sure, json_column
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.files import FileInput
+from kcontrol.definition.inputs import Input
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.errors import ConfigurationError
 
 _PARSED = "__kcontrol_parsed"
-_BAD = "__kcontrol_bad"
-"""Field of the parsed value: why the record is bad; null for a good one."""
+BAD = "__kcontrol_bad"
+"""Column: why the record is bad; null for a good one."""
 DELETED = "deleted"
 """The column that tells tombstones."""
 _WHOLE, _END = "__kcontrol_value", "__kcontrol_end"
@@ -51,19 +54,20 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
             f"input {source.name!r}: the value's fields {', '.join(taken)} have names of Kafka's columns; "
             "rename them in the schema"
         )
-    bad = sf.col(f"{_PARSED}.{_BAD}")
+    bad = sf.col(BAD)
     frame = without_bad(frame, source, bad, _complaint(source, bad))
-    fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
+    fields = [sf.col(field_column(number)).alias(name) for number, name in enumerate(schema.fieldNames())]
     if source.tombstones == "drop":
-        frame = frame.filter(sf.col("value").isNotNull())
+        frame = frame.filter(~_is_null(raw))
     elif source.tombstones == "mark":
         if DELETED in schema.fieldNames():
             raise ConfigurationError(
                 f"input {source.name!r}: tombstones='mark' adds a column {DELETED!r}, which the schema has already; rename "
                 "it there, or take value IS NULL"
             )
-        fields.append(sf.col("value").isNull().alias(DELETED))
-    return frame.select(*[sf.col(name) for name in raw.columns], *fields)
+        fields.append(_is_null(raw).alias(DELETED))
+    shown = [sf.col(name) for name in raw.columns if not is_beside(name)]
+    return frame.select(*shown, *fields)
 
 
 def without_bad(
@@ -84,7 +88,7 @@ def dead_letters(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
     `raw` has the column headers. The columns are those of a raw output.
     """
     _, frame = _with_parsed(raw, source, address)
-    bad = sf.col(f"{_PARSED}.{_BAD}")
+    bad = sf.col(BAD)
     told = {
         "kcontrol.error": bad,
         "kcontrol.topic": sf.col("topic"),
@@ -113,33 +117,80 @@ def _complaint(source: KafkaInput, bad: Column) -> Column:
     )
 
 
-def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> tuple[StructType, DataFrame]:
-    if source.value_format == "avro":
-        schema, column = avro_fields(sf.col("value"), source, _BAD)
-        return schema, raw.withColumn(_PARSED, column)
-    if source.value_format in ("confluent-avro", "confluent-protobuf"):
-        schema, column = confluent_fields(sf.col("value"), source, _BAD, address)
-        return schema, raw.withColumn(_PARSED, column)
+def json_beside(source: Input) -> StructType | None:
+    """The schema of values whose fields the source's tasks put beside them (`json_types`); None: Spark parses them all.
+
+    Raises ConfigurationError.
+    """
+    if not isinstance(source, KafkaInput | FileInput) or source.value_format != "json":
+        return None
     schema = struct_of(source.name, source.schema)
-    framed = source.value_format == "confluent-json"
-    text = (json_behind_id(sf.col("value")) if framed else sf.col("value")).cast("string")
+    return schema if is_sure(schema) else None
+
+
+def with_fields(frame: DataFrame, fields: Sequence[Column], bad: Column) -> DataFrame:
+    """`frame` with the fields of a value, by their numbers (`field_column`), and why it is bad; null for a good one."""
+    named = {field_column(number): field for number, field in enumerate(fields)}
+    return frame.withColumns({**named, BAD: bad})
+
+
+def field_column(number: int) -> str:
+    """Where `with_fields` has a field."""
+    return f"{_PARSED}_{number}"
+
+
+def with_json(raw: DataFrame, schema: StructType) -> DataFrame:
+    """`raw` with the fields of its JSON values, as `with_fields`."""
+    if UNPARSED not in raw.columns:
+        text = sf.col("value").cast("string")
+        value, is_one = json_value(text, schema)
+        fields = [value.getField(name) for name in schema.fieldNames()]
+        return with_fields(raw, fields, sf.when(sf.col("value").isNotNull() & ~is_one, not_json(text)))
+    text = sf.col(UNPARSED).cast("string")
     value, is_one = json_value(text, schema)
-    is_one &= begins_with_id(sf.col("value")) if framed else sf.lit(True)
-    reason = sf.when(sf.col("value").isNotNull() & ~is_one, not_json(text))
-    if framed:
-        reason = sf.when(
-            sf.col("value").isNotNull() & ~begins_with_id(sf.col("value")), sf.lit(NO_ID)
-        ).otherwise(reason)
-    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
-    return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
+    # Of what is not left to Spark this parses null, which is nothing.
+    fields = [
+        sf.coalesce(sf.col(json_column(number)), value.getField(name))
+        for number, name in enumerate(schema.fieldNames())
+    ]
+    return with_fields(raw, fields, sf.when(sf.col(UNPARSED).isNotNull() & ~is_one, not_json(text)))
+
+
+def _is_null(raw: DataFrame) -> Column:
+    return sf.col(IS_NULL) if IS_NULL in raw.columns else sf.col("value").isNull()
+
+
+def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> tuple[StructType, DataFrame]:
+    """The schema, and `raw` with its fields as `with_fields`."""
+    if source.value_format in ("avro", "confluent-avro", "confluent-protobuf"):
+        value = sf.col("value")
+        schema, column = (
+            avro_fields(value, source, BAD)
+            if source.value_format == "avro"
+            else confluent_fields(value, source, BAD, address)
+        )
+        frame = raw.withColumn(_PARSED, column)
+        fields = [sf.col(f"{_PARSED}.`{name}`") for name in schema.fieldNames()]
+        return schema, with_fields(frame, fields, sf.col(f"{_PARSED}.{BAD}")).drop(_PARSED)
+    schema = struct_of(source.name, source.schema)
+    if source.value_format == "json":
+        return schema, with_json(raw, schema)
+    text = json_behind_id(sf.col("value")).cast("string")
+    value, is_one = json_value(text, schema)
+    reason = (
+        sf.when(sf.col("value").isNull(), sf.lit(None))
+        .when(~begins_with_id(sf.col("value")), sf.lit(NO_ID))
+        .when(~is_one, not_json(text))
+    )
+    return schema, with_fields(raw, [value.getField(name) for name in schema.fieldNames()], reason)
 
 
 def json_value(text: Column, schema: StructType) -> tuple[Column, Column]:
     """JSON as a struct, and whether it is one object of the schema, and nothing else."""
     whole = StructType(
-        [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())]
+        [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(BAD, StringType())]
     )
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
     # By itself Spark takes the first of several values, or of an array, and does not look at what follows it.
     column = sf.from_json(
         sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options
@@ -148,7 +199,7 @@ def json_value(text: Column, schema: StructType) -> tuple[Column, Column]:
     is_one = (
         value.isNotNull()
         & column.getField(_END).isNotNull()
-        & column.getField(_BAD).isNull()
+        & column.getField(BAD).isNull()
         & sf.is_valid_utf8(text)
     )
     return value, is_one

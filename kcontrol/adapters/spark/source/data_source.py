@@ -72,6 +72,7 @@ def source_options(
     needed: bool = False,
     randoms: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    json_schema: StructType | None = None,
 ) -> dict[str, str]:
     """What `spark.readStream.format(SOURCE_NAME).options(...)` needs, or `spark.read`. Spark redacts the
     value of a key named `secret`.
@@ -79,7 +80,8 @@ def source_options(
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
     frame, how many a step can have. needed: a task whose step does not come ends its job instead of giving no rows, which
     would be taken for rows of the step. randoms: of a generated input, its random columns. names: of an input of files, what a
-    header must name. None of both: it is a topic.
+    header must name. None of both: it is a topic. json_schema: of the values, whose
+    fields are to stand beside them (`json_types`).
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
@@ -89,6 +91,7 @@ def source_options(
         "headers": str(with_headers).lower(),
         **({} if randoms is None else {"generated": ",".join(randoms)}),
         **({} if names is None else {"lines": json.dumps(list(names))}),
+        **({} if json_schema is None else {"json": json_schema.json()}),
         **address_options(address),
     }
 
@@ -134,10 +137,14 @@ class KcontrolSource(DataSource):
         if "generated" in self.options:
             randoms = [(name, "double") for name in randoms_in(self.options)]
             return _columns([("timestamp", "timestamp"), ("value", "long"), *randoms, *_PLACE])
-        if "lines" in self.options:
-            return _columns(_LINES)
-        columns = _columns(_COLUMNS)
-        return columns.add("headers", _HEADERS) if self.options.get("headers") == "true" else columns
+        columns = _columns(_LINES if "lines" in self.options else _COLUMNS)
+        if self.options.get("headers") == "true" and "lines" not in self.options:
+            columns = columns.add("headers", _HEADERS)
+        if "json" not in self.options:
+            return columns
+        from kcontrol.adapters.spark.values.json_types import json_columns
+
+        return StructType([*columns, *json_columns(json_schema_in(self.options))])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
         return StepStreamReader(self.options)
@@ -151,6 +158,11 @@ def randoms_in(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in options["generated"].split(",") if name)
 
 
+def json_schema_in(options: Mapping[str, str]) -> StructType:
+    """Of the values whose fields stand beside them."""
+    return StructType.fromJson(json.loads(options["json"]))
+
+
 class _TaskReader:
     """What tasks do, however they were planned."""
 
@@ -160,6 +172,7 @@ class _TaskReader:
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
         self._randoms = randoms_in(options) if "generated" in options else None
         self._names = json.loads(options["lines"]) if "lines" in options else None
+        self._json = json_schema_in(options) if "json" in options else None
         self.address = address_in(options)
 
     def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
@@ -201,9 +214,10 @@ class _TaskReader:
         if self._randoms is not None:
             return reading.read_generated(*what, self._randoms, told.columns)
         if self._names is not None:
-            return reading.read_file_lines(*what, self._names, told.columns)
-        more = (self._with_headers, told.columns, check, told.digest_version)
-        return reading.read_splits(settings, *what, *more)
+            return reading.read_file_lines(*what, self._names, told.columns, self._json)
+        return reading.read_splits(
+            settings, *what, self._with_headers, told.columns, check, told.digest_version, self._json
+        )
 
 
 class StepStreamReader(StepOffsets):

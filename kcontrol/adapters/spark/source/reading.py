@@ -7,6 +7,7 @@ import functools
 from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from kcontrol.adapters.files.lines import lines_schema, read_lines
 from kcontrol.adapters.generated.rows import read_rows, rows_schema
@@ -15,6 +16,7 @@ from kcontrol.adapters.spark.channel.attempt import Counted
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.messages import AskSettings
 from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
+from kcontrol.adapters.spark.values.json_columns import JsonColumns
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 from kcontrol.wire.range_read import RangeRead
@@ -42,21 +44,22 @@ def read_splits(
     columns: Collection[str] | None = None,
     check: PlacementCheck | None = None,
     digest_version: int = INPUT_DIGEST_VERSION,
+    json: StructType | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """Yields the records of splits (partition, from, to), in order; returns of each how
     many there were and their digest.
 
     columns: those that somebody looks at, None for all. The others are there too but null: the digest covers
-    the records as they are in Kafka all the same. check: looks at the first records of each partition.
+    the records as they are in Kafka all the same. check: looks at the first records of each partition. json: of the values,
+    whose fields are to stand beside them (`json_types`).
     """
     needs_headers = with_headers and (columns is None or "headers" in columns)
     kind = input_kind(digest_version)
     reading = RangeReader(settings).read_each(
         input_name, topic, topic_id, splits, headers=needs_headers, kind=kind
     )
-    schema = range_schema(headers=with_headers)
-    seen = reading if check is None else map(check.look, reading)
-    yield from joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
+    seen = iter(reading) if check is None else map(check.look, reading)
+    yield from _shown(seen, range_schema(headers=with_headers), columns, json)
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 
@@ -80,17 +83,35 @@ def read_file_lines(
     splits: Sequence[tuple[int, int, int]],
     names: Sequence[str],
     columns: Collection[str] | None = None,
+    json: StructType | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
-    """The same of lines of files. names: of the fields, which a header must name."""
+    """The same of lines of files. names: of the fields, which a header must name. json: as in `read_splits`."""
     reading = read_lines(input_name, topic, topic_id, splits, names)
-    return (yield from _counted(reading, lines_schema(), columns))
+    return (yield from _counted(reading, lines_schema(), columns, json))
 
 
 def _counted(
-    reading: RangeRead, schema: pa.Schema, columns: Collection[str] | None
+    reading: RangeRead,
+    schema: pa.Schema,
+    columns: Collection[str] | None,
+    json: StructType | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
-    yield from joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
+    yield from _shown(iter(reading), schema, columns, json)
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
+
+
+def _shown(
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    columns: Collection[str] | None,
+    json: StructType | None,
+) -> Iterator[pa.RecordBatch]:
+    """The batches as Spark gets them."""
+    if json is not None:
+        beside = JsonColumns(json)
+        schema, batches = beside.beside(schema), map(beside.added, joined(batches))
+    seen = batches if columns is None else (_only(batch, columns, schema) for batch in batches)
+    return seen if json is not None else joined(seen)
 
 
 def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) -> pa.RecordBatch:
