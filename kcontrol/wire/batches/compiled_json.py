@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import types
 
-from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled
+from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled, inlined
 
 _SPACE, _NEWLINE, _QUOTE, _BACKSLASH = 32, 10, 34, 92
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = 123, 125, 91, 93
@@ -23,6 +23,60 @@ MOST_DEPTH = 200
 MOST_DIGITS = 300
 
 
+@inlined
+def _copied(data: Any, at: Any, end: Any, out: Any, filled: Any) -> Any:
+    """Where `out` ends with the object data[at:end] behind `filled`; -1: it is not plain."""
+    depth = 0
+    digits = 0
+    text = -1  # bytes of the text that we are in; -1 outside
+    while at < end:
+        byte = data[at]
+        out[filled] = byte
+        filled += 1
+        at += 1
+        if byte < _SPACE:
+            return -1
+        if text >= 0:
+            text += 1
+            if byte == _QUOTE:
+                text = -1
+            elif text > MOST_TEXT_BYTES:
+                return -1
+            elif byte == _BACKSLASH and at < end:
+                byte = data[at]
+                out[filled] = byte
+                filled += 1
+                at += 1
+                # \ud...: half of a character.
+                half = byte == _SMALL_U and at < end and (data[at] == _SMALL_D or data[at] == _LARGE_D)
+                if byte < _SPACE or half:
+                    return -1
+        elif _ZERO <= byte <= _NINE:
+            digits += 1
+            if digits > MOST_DIGITS:
+                return -1
+        elif byte != _POINT:
+            digits = 0
+            if byte == _QUOTE:
+                text = 0
+            elif byte in (_OPEN_OBJECT, _OPEN_ARRAY):
+                depth += 1
+                if depth > MOST_DEPTH:
+                    return -1
+            elif byte in (_CLOSE_OBJECT, _CLOSE_ARRAY):
+                depth -= 1
+                if depth == 0:
+                    return filled if at == end and byte == _CLOSE_OBJECT else -1
+            elif (
+                byte == _MINUS
+                and at < end
+                and data[at] == _ZERO
+                and (at + 1 == end or data[at + 1] != _POINT)
+            ):
+                return -1  # As a whole number it has no sign in Java; -0.5 has.
+    return -1
+
+
 @compiled(types.int64(LONGS_IN, BYTES_IN, BYTES_IN, types.uint8[::1], types.int64[::1], types.uint8[::1]))
 def plain_objects(ends: Any, data: Any, valid: Any, out: Any, line_ends: Any, plain: Any) -> int:
     """How many bytes of `out` are filled: with the plain values, each with a newline behind it.
@@ -32,66 +86,14 @@ def plain_objects(ends: Any, data: Any, valid: Any, out: Any, line_ends: Any, pl
     """
     filled = 0
     for row in range(len(plain)):
-        plain[row] = 0
-        line_ends[row] = filled
-        if len(valid) and valid[row] == 0:
-            continue
         at, end = ends[row], ends[row + 1]
-        if end - at < 2 or end - at > MOST_BYTES or data[at] != _OPEN_OBJECT:
-            continue
-        begun = filled
-        depth = 0
-        digits = 0
-        text = -1  # bytes of the text that we are in; -1 outside
-        while at < end:
-            byte = data[at]
-            out[filled] = byte
-            filled += 1
-            at += 1
-            if byte < _SPACE:
-                break
-            if text >= 0:
-                text += 1
-                if byte == _QUOTE:
-                    text = -1
-                elif text > MOST_TEXT_BYTES:
-                    break
-                elif byte == _BACKSLASH and at < end:
-                    byte = data[at]
-                    out[filled] = byte
-                    filled += 1
-                    at += 1
-                    if byte < _SPACE:
-                        break
-                    # \ud...: half of a character.
-                    if byte == _SMALL_U and at < end and (data[at] == _SMALL_D or data[at] == _LARGE_D):
-                        break
-                continue
-            if _ZERO <= byte <= _NINE:
-                digits += 1
-                if digits > MOST_DIGITS:
-                    break
-                continue
-            if byte == _POINT:
-                continue
-            digits = 0
-            if byte == _QUOTE:
-                text = 0
-            elif byte in (_OPEN_OBJECT, _OPEN_ARRAY):
-                depth += 1
-                if depth > MOST_DEPTH:
-                    break
-            elif byte in (_CLOSE_OBJECT, _CLOSE_ARRAY):
-                depth -= 1
-                if depth == 0:
-                    break
-            elif byte == _MINUS and data[at] == _ZERO and (at + 1 == end or data[at + 1] != _POINT):
-                break  # As a whole number it has no sign in Java; -0.5 has.
-        if depth != 0 or at < end or byte != _CLOSE_OBJECT or text >= 0:
-            filled = begun
-            continue
-        out[filled] = _NEWLINE
-        filled += 1
+        is_null = len(valid) and valid[row] == 0
+        copied = -1
+        if not is_null and 2 <= end - at <= MOST_BYTES and data[at] == _OPEN_OBJECT:
+            copied = _copied(data, at, end, out, filled)
+        if copied >= 0:
+            out[copied] = _NEWLINE
+            filled = copied + 1
         line_ends[row] = filled
-        plain[row] = 1
+        plain[row] = 1 if copied >= 0 else 0
     return filled
