@@ -167,6 +167,9 @@ def _is_indexed(projection: PipelineProjection, request: SkipRequest) -> bool:
 
 def newer_than(projection: PipelineProjection, request: Request) -> Request | None:
     """The request that has taken this one's place; None if none has."""
+    if isinstance(request, LayoutRequest) and not request.why:
+        asked = projection.view.user_layout_request()
+        return None if asked is None or asked.request_id == request.request_id else asked
     newest = projection.view.latest.get(key_of(request))
     if (
         newest is None

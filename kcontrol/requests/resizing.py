@@ -3,10 +3,10 @@ written here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from kcontrol.core.model import LayoutRequest
+from kcontrol.core.model import AgentPlacement, LayoutRequest
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.layout_requests import is_at_work, live_change, next_number
 from kcontrol.requests.record import NotNowError
@@ -27,25 +27,38 @@ class LayoutSeen:
     why: str = ""
 
 
-def layout_seen(projection: PipelineProjection, wanted: int, now_ms: int) -> LayoutSeen:
-    """Of a pipeline that was submitted, both of whose logs were read, the control log first. now_ms: by the wall clock."""
+def layout_seen(projection: PipelineProjection, wanted: int, wish: AgentPlacement, now_ms: int) -> LayoutSeen:
+    """Of a pipeline that was submitted, both of whose logs were read, the control log first. wish: the entry of the cluster's
+    log that wants so many. now_ms: by the wall clock.
+
+    Nothing is said before the pipeline's log holds a request of this entry, be it that nothing is wanted: until then what an
+    older entry asks for, of somebody who has not read this one, may still come and count.
+    """
     view, steps = projection.view, projection.committed
+    if view.wish is not None and wish < view.wish:
+        return LayoutSeen(why="the job was changed since")
+    nothing = LayoutRequest(projection.pipeline, uuid4().hex, next_number(steps), 0, 0, wish=wish)
     asked = view.layout_request()
     if asked is not None and _is_under_way(projection, asked):
         if asked.nodes in (0, wanted) or asked.replaced or asked.owners or asked.left or asked.whole:
             return LayoutSeen(why="a change of its layout is under way")
-        return LayoutSeen(request=LayoutRequest(projection.pipeline, uuid4().hex, next_number(steps), 0, 0))
-    nodes = nodes_in_force(view, steps)
+        return LayoutSeen(request=nothing)
+    found = _unasked(projection, wanted, wish, now_ms)
+    return found if view.wish == wish else LayoutSeen(request=found.request or nothing, why=found.why)
+
+
+def _unasked(projection: PipelineProjection, wanted: int, wish: AgentPlacement, now_ms: int) -> LayoutSeen:
+    """While no change is under way."""
+    nodes = nodes_in_force(projection.view, projection.committed)
     if nodes == wanted:
         return LayoutSeen(nodes)
     if not is_at_work(projection, now_ms):
         return LayoutSeen(nodes, why="the pipeline does not run, and its layout is changed while it does")
     try:
-        return LayoutSeen(
-            nodes, live_change(projection, wanted, None).request(projection.pipeline, TIMEOUT_MS)
-        )
+        request = live_change(projection, wanted, None).request(projection.pipeline, TIMEOUT_MS)
     except (NotNowError, ConfigurationError) as error:
         return LayoutSeen(nodes, why=str(error))
+    return LayoutSeen(nodes, replace(request, wish=wish))
 
 
 def _is_under_way(projection: PipelineProjection, asked: LayoutRequest) -> bool:

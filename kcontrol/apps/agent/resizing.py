@@ -17,7 +17,7 @@ from kcontrol.backoff import Backoff, Deadline
 from kcontrol.core.cluster.entries import RaiseLevel, ResizeJob
 from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob, Replica
 from kcontrol.core.cluster.resize_wards import Resizing
-from kcontrol.core.model import LayoutPhase, LayoutRequest, LayoutStatus
+from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus
 from kcontrol.errors import KcontrolError, NotFoundError, TopicError
 from kcontrol.requests.layout_requests import is_at_work
 from kcontrol.requests.record import NotNowError
@@ -38,6 +38,8 @@ LEVEL_TRIES = 5
 ASKED_MS = 60_000
 """For an agent to ask a pipeline for the layout that a user wants."""
 _Answer = TypeVar("_Answer")
+_Key = tuple[str, int, int]
+"""A job, its revision, and the entry that wants what is asked for."""
 
 
 # --- by the warden ------------------------------------------------------------------------------------------
@@ -60,7 +62,7 @@ class ResizeWarden:
     ) -> None:
         self._settings, self._may_ask, self._every_ms = settings, may_ask, every_ms
         self._clock = SystemClock()
-        self._all: dict[tuple[str, int, int], _Asking] = {}
+        self._all: dict[_Key, _Asking] = {}
 
     async def seen(self, resizings: Collection[Resizing]) -> list[tuple[Resizing, int]]:
         """Those of whose pipelines no change is under way, with how many nodes they have. What can't be looked at now is
@@ -88,7 +90,8 @@ class ResizeWarden:
             return None
         await logs.listen(self._clock)
         await logs.read_steps_on()  # After all that tells of changes.
-        found = layout_seen(logs, one.nodes, self._clock.now_ms())
+        wish = AgentPlacement(one.founded_ms, one.wish)
+        found = layout_seen(logs, one.nodes, wish, self._clock.now_ms())
         now_ms = self._clock.monotonic_ms()
         if found.request is not None and now_ms >= asked.not_before_ms and self._may_ask():
             asked.times += 1
@@ -99,8 +102,8 @@ class ResizeWarden:
         return found.nodes
 
 
-def _key(one: Resizing) -> tuple[str, int, int]:
-    return one.job, one.revision, one.nodes
+def _key(one: Resizing) -> _Key:
+    return one.job, one.revision, one.wish
 
 
 # --- by users -----------------------------------------------------------------------------------------------

@@ -15,12 +15,15 @@ from kcontrol.core.cluster.wards import warden
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resizing:
-    """A job that is being given another number of nodes. nodes: how many are wanted. as_of: of the cluster's log."""
+    """A job that is being given another number of nodes. nodes: how many are wanted. as_of: of the cluster's log. founded_ms,
+    wish: which entry of which log wants them; what is asked of the pipeline by an older one counts no more."""
 
     job: str
     revision: int
     nodes: int
     as_of: int
+    founded_ms: int
+    wish: int
 
     def seen(self, nodes: int) -> JobResized:
         """What is to be said once its pipeline was looked at, and has so many."""
@@ -32,7 +35,7 @@ def resizings(replica: Replica, me: Identity) -> tuple[Resizing, ...]:
     if not me.is_known_by(replica) or not replica.members:
         return ()
     return tuple(
-        Resizing(job.name, job.revision, job.nodes, replica.offset)
+        Resizing(job.name, job.revision, job.nodes, replica.offset, replica.founded_ms, job.touched)
         for job in replica.active()
         if job.kept and warden(replica, job.name, job.tasks[0].name) == me.name
     )

@@ -9,7 +9,7 @@ log and any compaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kcontrol.core.log import keys
@@ -50,6 +50,7 @@ class PipelineView:
     placements: by node, the newest by which an agent has started a process of it that has joined.
     skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every
     event.
+    wish: the newest entry of the log of a cluster of agents by which another layout was asked for.
     """
 
     pipeline: str
@@ -58,6 +59,7 @@ class PipelineView:
     incarnations: Mapping[int, int]
     skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
     placements: Mapping[int, AgentPlacement] = field(default_factory=dict)
+    wish: AgentPlacement | None = None
 
     @staticmethod
     def empty(pipeline: str) -> PipelineView:
@@ -110,8 +112,12 @@ class PipelineView:
         return own if own is not None and own.after == known else asked
 
     def user_layout_request(self) -> LayoutRequest | None:
-        """The newest that is of no coordinator."""
-        return self._newest(LayoutRequest, keys.layout_key(self.pipeline))
+        """The newest that is of no coordinator. Of agents only what they ask for by the newest entry of their log counts."""
+        found = [self.latest.get(keys.layout_key(self.pipeline))]
+        if self.wish is not None:
+            found.append(self.latest.get(keys.wish_key(self.pipeline, self.wish)))
+        newest = max((one for one in found if one is not None), key=lambda one: one.offset, default=None)
+        return newest.record if newest is not None and isinstance(newest.record, LayoutRequest) else None
 
     def layout_ready(self, node: int) -> LayoutReady | None:
         """What whoever is to be this node said of it last."""
@@ -219,14 +225,16 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
     latest = dict(view.latest)
     latest[keys.key_of(record)] = logged
     epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
-    placements = view.placements
+    placements, wish = view.placements, view.wish
     if isinstance(record, Claim):
         epoch = logged.offset
     elif isinstance(record, NodeJoin):
         incarnations, placements = _joined(view, record, logged.offset)
     elif isinstance(record, SkipRequest):
         skips = {**skips, (record.input, record.partition): keys.key_of(record)}
-    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements)
+    elif isinstance(record, LayoutRequest) and record.wish is not None:
+        wish = record.wish if wish is None else max(wish, record.wish)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish)
 
 
 _Joined = tuple[Mapping[int, int], Mapping[int, AgentPlacement]]
@@ -250,16 +258,21 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
     latest = dict(view.latest)
     del latest[key]
     epoch, skips = view.epoch, view.skips
-    incarnations, placements = view.incarnations, view.placements
+    incarnations, placements, wish = view.incarnations, view.placements, view.wish
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
     elif isinstance(gone.record, NodeJoin):
         incarnations, placements = _all_joined(latest.values())
     elif isinstance(gone.record, SkipRequest):
         skips = {place: kept for place, kept in skips.items() if kept != key}
-    return replace(
-        view, latest=latest, epoch=epoch, incarnations=incarnations, skips=skips, placements=placements
-    )
+    elif isinstance(gone.record, LayoutRequest) and gone.record.wish == wish is not None:
+        wish = max(_wishes(latest.values()), default=None)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish)
+
+
+def _wishes(records: Iterable[Logged]) -> list[AgentPlacement]:
+    asked = [one.record for one in records if isinstance(one.record, LayoutRequest)]
+    return [one.wish for one in asked if one.wish is not None]
 
 
 def _all_joined(records: Iterable[Logged]) -> _Joined:
@@ -298,6 +311,8 @@ def superseded_keys(view: PipelineView) -> tuple[str, ...]:
                 old = logged.offset != view.incarnations.get(record.node) and not tells
             case NodeState() | Received() | Replaying() | Written() | CheckpointPart():
                 old = record.incarnation < view.incarnations.get(record.node, -1)
+            case LayoutRequest():
+                old = record.wish is not None and record.wish != view.wish
             case _:
                 old = False
         if old:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcontrol.core.model import (
+    AgentPlacement,
     Assignment,
     Checkpoint,
     CheckpointPart,
@@ -118,6 +119,11 @@ def rebalance_key(pipeline: str) -> str:
     return f"{pipeline}/layout/rebalance"
 
 
+def wish_key(pipeline: str, wish: AgentPlacement) -> str:
+    """Of the newest request to change the layout by agents, for one entry of their log."""
+    return f"{pipeline}/layout/wish/{wish.founded_ms}/{wish.generation}"
+
+
 def ready_key(pipeline: str, node: int) -> str:
     """Of how far whoever is to be a node is with that."""
     return f"{pipeline}/node/{node}/layout"
@@ -173,6 +179,12 @@ def numbered(key: str) -> tuple[str, int]:
     return (kind, int(number)) if kind in ("step", "checkpoint") and number.isdecimal() else ("", 0)
 
 
+def _of_layout_request(request: LayoutRequest) -> str:
+    if request.wish is not None:
+        return wish_key(request.pipeline, request.wish)
+    return rebalance_key(request.pipeline) if request.why else layout_key(request.pipeline)
+
+
 _KEYS: dict[type, Callable[[Any], str]] = {
     PipelineSpec: lambda r: spec_key(r.pipeline),
     Desired: lambda r: f"{r.pipeline}/desired",
@@ -181,7 +193,7 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     InputDesired: lambda r: input_key(r.pipeline, r.input),
     SkipRequest: lambda r: skip_key(r.pipeline, r.input, r.partition),
     Hold: lambda r: hold_key(r.pipeline),
-    LayoutRequest: lambda r: rebalance_key(r.pipeline) if r.why else layout_key(r.pipeline),
+    LayoutRequest: _of_layout_request,
     LayoutReady: lambda r: ready_key(r.pipeline, r.node),
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),

@@ -23,7 +23,6 @@ from kcontrol.core.model.checkpoints import (
     ShardSize,
 )
 from kcontrol.core.model.control import (
-    AgentPlacement,
     Claim,
     Command,
     ControlRecord,
@@ -74,6 +73,7 @@ from kcontrol.core.model.steps import Reset, StepBoundary, StepRecord
 from kcontrol.core.model.times import EndTimes, StepEnd, WorkTimes
 from kcontrol.core.model.values import (
     EMPTY_DIGEST,
+    AgentPlacement,
     InputRange,
     InputSlice,
     LateRows,

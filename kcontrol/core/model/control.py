@@ -11,7 +11,16 @@ from kcontrol.core.model.holds import Hold, HoldStatus
 from kcontrol.core.model.layouts import LayoutReady, LayoutRequest, LayoutStatus
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
-from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
+from kcontrol.core.model.values import (
+    AgentPlacement,
+    InputRange,
+    InputSlice,
+    LateRows,
+    Layout,
+    OutputSlice,
+    Skipped,
+    Token,
+)
 from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
 
 # --- control records: from the user -------------------------------------------------------------------------
@@ -65,18 +74,6 @@ class SkipRequest:
 
 
 # --- control records: from nodes ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class AgentPlacement:
-    """Which entry of the log of a cluster of agents put a process where it runs; the greater is the newer.
-
-    founded_ms: when that cluster's first agent began, by its wall clock: tells one log from the next.
-    generation: offset of the entry.
-    """
-
-    founded_ms: int
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.values import AgentPlacement
 from kcontrol.core.model.words import LayoutPhase
 
 
@@ -40,6 +41,9 @@ class LayoutRequest:
     after: str = ""
     """Of a rebalancing: the newest request of somebody that whoever wrote it had read, '' for none. Once there is a newer one
     this one counts no more."""
+    wish: AgentPlacement | None = None
+    """`p/layout/wish/...`: of an agent: which entry of its cluster's log it is about. What an older entry asks for never counts
+    beside what a newer one does, whenever it is written; None: it is of no agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,3 +137,15 @@ class Layout:
     shuffle_partitions: int
     outputs: tuple[OutputLayout, ...]
     exchanges: tuple[ExchangeLayout, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AgentPlacement:
+    """Which entry of the log of a cluster of agents put a process where it runs; the greater is the newer.
+
+    founded_ms: when that cluster's first agent began, by its wall clock: tells one log from the next.
+    generation: offset of the entry.
+    """
+
+    founded_ms: int
+    generation: int

@@ -21,7 +21,7 @@ from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import Prepare
 from kcontrol.core.cluster.model import LATEST_LEVEL, RESIZE_LEVEL
 from kcontrol.core.cluster.resize_wards import Resizing
-from kcontrol.core.model import LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
+from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.http_world import Told
@@ -60,7 +60,8 @@ def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settin
             assert before.items() <= view.replica.places().items()
 
             job = view.replica.jobs["p"]
-            await _is_asked(own, control, Resizing("p", job.revision, 2, view.replica.offset))
+            wanted = Resizing("p", job.revision, 2, view.replica.offset, view.replica.founded_ms, job.touched)
+            await _is_asked(own, control, wanted)
         finally:
             await asyncio.gather(
                 *(log.close(), view.close(), control.close(), transaction.close(), steps.close())
@@ -78,20 +79,25 @@ async def _asked(own: ClusterSettings) -> LayoutRequest | None:
 async def _is_asked(own: ClusterSettings, control: KafkaControlLog, one: Resizing) -> None:
     """By its warden, once, and back again."""
     asleep = ResizeWarden(own, lambda: False, every_ms=0)
-    assert await asleep.seen([one, replace(one, job="not-there")]) == [(one, 1)]
+    assert await asleep.seen([one, replace(one, job="not-there")]) == [], (
+        "what older wishes ask for may come yet"
+    )
     assert await _asked(own) is None, "who knows of the cluster what is old asks for nothing"
     warden = ResizeWarden(own, lambda: True, every_ms=0)
-    assert await warden.seen([one]) == [(one, 1)]
+    assert await warden.seen([one]) == []
     request = await _asked(own)
     assert request is not None
-    assert (request.nodes, request.number) == (2, 1)
+    assert (request.nodes, request.number, request.wish) == (2, 1, AgentPlacement(one.founded_ms, one.wish))
     assert await warden.seen([one]) == [], "it is under way"
     assert await _asked(own) == request
-    back = replace(one, nodes=1)
+    back = replace(one, nodes=1, wish=one.wish + 1)
     assert await warden.seen([back]) == [], "it may be made yet"
     withdrawn = await _asked(own)
     assert withdrawn is not None
     assert withdrawn.nodes == 0
+    await control.append([replace(request, request_id="late")])
+    assert await _asked(own) == withdrawn, "what an older wish asks for does not count beside it"
+    assert await warden.seen([one]) == []
     assert await warden.seen([back]) == []
     refused = LayoutStatus(withdrawn.request_id, LayoutPhase.REFUSED, 0, 0, 0, 0, -1, 0, "withdrawn")
     async with pipeline_logs(own, "p") as logs:

@@ -18,6 +18,7 @@ from kcontrol.core.model import (
     Hold,
     InputDesired,
     InputSchema,
+    LayoutRequest,
     Logged,
     NodeJoin,
     NodePhase,
@@ -53,6 +54,10 @@ def _command(pipeline: str, epoch: int, serial: int, node: int) -> Command:
 
 def _part(pipeline: str, node: int, incarnation: int, step: int) -> CheckpointPart:
     return CheckpointPart(pipeline, node, incarnation, 0, 1, step, "m", 1, 2, "")
+
+
+def _layout_request(pipeline: str, uuid: str, wish: AgentPlacement | None) -> LayoutRequest:
+    return LayoutRequest(pipeline, uuid, 1, 2, 0, wish=wish)
 
 
 RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
@@ -96,6 +101,7 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(
         OutputSchema, _PIPELINE, st.sampled_from("xy"), _SMALL, st.just("s"), st.just("AVRO"), st.just("{}")
     ),
+    st.builds(_layout_request, _PIPELINE, _UUID, st.sampled_from(list(_PLACEMENTS.values()))),
     st.builds(_part, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
 )
 

@@ -238,6 +238,25 @@ def input_ended(s: ClusterSchedule) -> bool:
     return True
 
 
+def asker_frozen(s: ClusterSchedule) -> bool:
+    """SIGSTOP of an agent that is about to ask a pipeline for another layout. It goes on when its time is over, or when nobody
+    wants one any more: then it asks, whatever it has not read. In no draw of faults, as it is for jobs that are resized."""
+    now_ms = s.world.now_ms
+    asking = [host for host in s.hosts if host.agent is not None and host.agent.asks()]
+    frozen = [host for host in asking if host.agent_frozen_until_ms > now_ms]
+    for host in frozen:
+        jobs = [s.world.truth.jobs.get(job) for job in (host.agent.asks() if host.agent else ())]
+        if any(job is not None and job.active and not job.kept for job in jobs):
+            host.agent_frozen_until_ms = now_ms
+            return True
+    if frozen or not asking:
+        return False
+    host = s.resizing.choice(asking)
+    host.agent_frozen_until_ms = now_ms + s.resizing.choice((15, 40, 120)) * TICK_MS
+    s.trouble(host, host.agent_frozen_until_ms)
+    return True
+
+
 def snapshot_lost(s: ClusterSchedule) -> bool:
     """What its author took for stored can't be read, as whoever reads it first finds out."""
     proposed = s.world.truth.proposed

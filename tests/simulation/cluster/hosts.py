@@ -19,6 +19,7 @@ from kcontrol.core.cluster.entries import (
 from kcontrol.core.cluster.model import RESIZE_LEVEL, AgentStage, Mark, Place, Unit
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.work import RunningUnit
+from kcontrol.core.model import LayoutRequest
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
     DIGESTS_AGREE,
@@ -28,7 +29,6 @@ from tests.simulation.cluster.invariants import (
     NOT_STOPPED,
     SAME_VALUE,
 )
-from tests.simulation.cluster.layouts import look_at_layout
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
 
@@ -96,7 +96,7 @@ class HostAgent:
         self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         self.beats_at = len(world.beats)
         self.flight: tuple[ClusterEntry, int] | None = None
-        self.looks: list[tuple[Resizing, int]] = []
+        self.looks: list[tuple[Resizing, int | None, LayoutRequest | None]] = []
 
     @property
     def name(self) -> str:
@@ -290,12 +290,20 @@ class HostAgent:
                     self.machine.task_done(ward)
             self.see_layouts()
 
+    def asks(self) -> list[str]:
+        """Jobs of whose pipelines it is about to ask for another layout."""
+        return [one.job for one, _, request in self.looks if request is not None]
+
     def see_layouts(self) -> None:
-        """What it has seen it may say late."""
+        """What it has seen it may say late, and what it was about to ask for it may ask late."""
         seen, self.looks = self.looks, []
-        for one, nodes in seen:
-            self.machine.resized(one, nodes)
+        for one, nodes, request in seen:
+            if request is not None:
+                self.world.layouts[one.job].ask(request)
+            if nodes is not None:
+                self.machine.resized(one, nodes)
         for one in self.machine.resizings():
-            nodes_now = look_at_layout(self.world, one)
-            if nodes_now is not None:
-                self.looks.append((one, nodes_now))
+            layout = self.world.layouts.get(one.job)
+            if layout is not None and layout.nodes:
+                found, asks = layout.look(one)
+                self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))

@@ -24,6 +24,7 @@ from kcontrol.core.cluster.model import Replica, Scheduler, Unit, bad_key
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
 from kcontrol.core.cluster.wards import Ward
+from tests.simulation.cluster.layouts import running_layouts
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -173,10 +174,15 @@ def check_stays(done: Applied, unit: Unit, used: Counter[str]) -> None:
     same_job = done.after.jobs[unit[0]].revision == done.before.jobs[unit[0]].revision
     if place.agent == was.agent or not same_job:
         return
-    usable = done.after.usable()
-    may_stay = was.agent in usable and used[was.agent] < usable[was.agent].slots
-    may_stay = may_stay and was.agent not in done.after.bad.get(bad_key(unit), ())
-    require(not may_stay, WELL_PLACED_STAYS, (unit, was, place))
+    require(not _may_stay(done, unit, used), WELL_PLACED_STAYS, (unit, was, place))
+
+
+def _may_stay(done: Applied, unit: Unit, used: Counter[str]) -> bool:
+    """Whether there would still be room where it was."""
+    was, usable = done.before.places()[unit].agent, done.after.usable()
+    return (
+        was in usable and used[was] < usable[was].slots and was not in done.after.bad.get(bad_key(unit), ())
+    )
 
 
 def check_coordinators(value: Replica) -> None:
@@ -204,14 +210,17 @@ def check_jobs(done: Applied) -> None:
 
 
 def check_layouts(world: ClusterWorld, done: Applied) -> None:
-    for name, nodes in world.layouts.items():
+    for name, layout in running_layouts(world).items():
         most = done.after.jobs[name].open_tasks[0].max
-        require(most is not None and most >= nodes, KEEPS_LAYOUT, (name, most, nodes))
+        require(most is not None and most >= layout.nodes, KEEPS_LAYOUT, (name, most, layout.nodes))
     if isinstance(done.entry, ResizeJob | JobResized):
         tagged = any(task.tags for job in done.after.active() for task in job.tasks)
         before, now = done.before.places(), done.after.places()
+        used = Counter(place.agent for place in now.values())
         for unit in sorted(set(before) & set(now)):
             goes_on = before[unit] == now[unit] or tagged or unit[0] != done.entry.job
+            # As tags can, so can agents on which others could not run.
+            goes_on = goes_on or (bool(done.after.bad) and not _may_stay(done, unit, used))
             require(goes_on, STAYING_GO_ON, (unit, before[unit], now[unit]))
 
 

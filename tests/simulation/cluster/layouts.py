@@ -7,36 +7,87 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.resize_wards import Resizing
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.model import AgentPlacement, LayoutRequest, Logged
+from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.schedule import ClusterSchedule
     from tests.simulation.cluster.world import ClusterWorld
 
 
-def look_at_layout(world: ClusterWorld, one: Resizing) -> int | None:
-    """How many nodes the pipeline has, if no change is under way; ask for one if it is to have another number."""
-    if one.job not in world.layouts:
-        return None
-    asked = world.layouts_asked.get(one.job)
-    if asked is not None:
-        if asked != one.nodes:
-            del world.layouts_asked[one.job]  # It is withdrawn.
-        return None
-    if world.layouts[one.job] != one.nodes:
-        world.layouts_asked[one.job] = one.nodes
-    return world.layouts[one.job]
+ONLY_WHILE_RESIZED = "no layout is changed by agents while its job is given no other number of nodes"
+
+
+class PipelineLayout:
+    """Of one pipeline, over all lives of its job. nodes: how many there are; 0: it does not run. made: so many changes.
+    told: of the newest request that was answered."""
+
+    def __init__(self, job: str) -> None:
+        self.nodes = self.made = 0
+        self.told = ""
+        self._view = PipelineView.empty(job)
+        self._offset = 0
+
+    def ask(self, request: LayoutRequest) -> None:
+        """One more in its control log."""
+        self._offset += 1
+        self._view = evolve(self._view, Logged(self._offset, 0, request))
+
+    def begin(self, nodes: int) -> None:
+        """Its processes begin anew, or end, by none of the changes that were asked for: they are answered, or come too late by
+        their number."""
+        asked = self._view.layout_request()
+        self.told = self.told if asked is None else asked.request_id
+        self.nodes, self.made = nodes, self.made + 1
+
+    def under_way(self) -> LayoutRequest | None:
+        """The newest request that counts, unless it was answered."""
+        asked = self._view.layout_request()
+        return None if asked is None or asked.request_id == self.told else asked
+
+    def look(self, one: Resizing) -> tuple[int | None, LayoutRequest | None]:
+        """As `layout_seen`: how many nodes there are, if no change is under way, and what is to be asked for."""
+        wish = AgentPlacement(one.founded_ms, one.wish)
+        if self._view.wish is not None and wish < self._view.wish:
+            return None, None
+        asked = self.under_way()
+        if asked is not None:
+            return None, None if asked.nodes in (0, one.nodes) else self._request(wish, 0)
+        is_last = self._view.wish == wish
+        if self.nodes == one.nodes:
+            return (self.nodes, None) if is_last else (None, self._request(wish, 0))
+        return self.nodes if is_last else None, self._request(wish, one.nodes)
+
+    def _request(self, wish: AgentPlacement, nodes: int) -> LayoutRequest:
+        name = f"{wish.generation}-{nodes}-{self._offset}"
+        return LayoutRequest(self._view.pipeline, name, self.made + 1, nodes, 0, wish=wish)
 
 
 def change_layouts(s: ClusterSchedule) -> None:
     """What coordinators do in a while."""
-    world = s.world
-    for job, nodes in sorted(world.layouts_asked.items()):
-        task = world.truth.jobs[job].tasks[0].name
-        units = [(job, task, index) for index in range(max(nodes, world.layouts[job]))]
-        if s.resizing.random() < 0.3 and all(_is_there(s, unit) for unit in units):
-            world.layouts[job] = nodes
-            del world.layouts_asked[job]
-            world.counts["layout changed"] += 1
+    for job, layout in sorted(running_layouts(s.world).items()):
+        asked = layout.under_way()
+        if asked is None or s.resizing.random() >= 0.3:
+            continue
+        if asked.nodes == 0 or asked.number != layout.made + 1 or s.resizing.random() < 0.1:
+            layout.told = asked.request_id
+        elif can_be_made(s, job, asked):
+            value = s.world.truth.jobs[job]
+            require(value.kept > 0 or asked.nodes == value.nodes, ONLY_WHILE_RESIZED, (value, asked))
+            layout.nodes, layout.made, layout.told = asked.nodes, layout.made + 1, asked.request_id
+            s.world.counts["layout changed"] += 1
+
+
+def running_layouts(world: ClusterWorld) -> dict[str, PipelineLayout]:
+    """Of jobs that are active and can be resized."""
+    return {job: layout for job, layout in world.layouts.items() if layout.nodes}
+
+
+def can_be_made(s: ClusterSchedule, job: str, asked: LayoutRequest) -> bool:
+    """Whether all whom the change is about are there."""
+    task, most = s.world.truth.jobs[job].tasks[0].name, max(asked.nodes, s.world.layouts[job].nodes)
+    return all(_is_there(s, (job, task, index)) for index in range(most))
 
 
 def _is_there(s: ClusterSchedule, unit: Unit) -> bool:

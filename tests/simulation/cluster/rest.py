@@ -8,6 +8,7 @@ from kcontrol.core.cluster.liveness import is_heard
 from kcontrol.core.cluster.model import Place
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import SAME_AT_REST
+from tests.simulation.cluster.layouts import can_be_made, running_layouts
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -94,15 +95,23 @@ def _not_placed(s: ClusterSchedule) -> str | None:
 
 
 def _not_resized(s: ClusterSchedule) -> str | None:
-    """Where there is room for all that its pipeline has, and is to have."""
+    """What its pipeline has is said, once what was asked for is given up; and where there is room for all that it has, and is
+    to have, it has as many as it is to."""
     truth = s.world.truth
-    for name, nodes in sorted(s.world.layouts.items()):
-        job = truth.jobs[name]
+    for name, layout in sorted(running_layouts(s.world).items()):
+        job, asked, nodes = truth.jobs[name], layout.under_way(), layout.nodes
+        what = f"{name} is to have {job.nodes} nodes, and has {nodes} ({job.kept} are kept, and {asked} is asked for)"
+        waits = asked is not None and asked.nodes == job.nodes and asked.number == layout.made + 1
+        if asked is not None and (not waits or can_be_made(s, name, asked)):
+            return what
+        known = job.kept == nodes != job.nodes and job.most == max(nodes, job.nodes)
+        if not known and (job.kept or nodes != job.nodes):
+            return what
         places = truth.allocations.get(name, {}).get(job.tasks[0].name, ())
         if len(places) < max(nodes, job.nodes) or not all(places):
             continue
         if job.kept or nodes != job.nodes:
-            return f"{name} is to have {job.nodes} nodes, and has {nodes} ({job.kept} are kept)"
+            return what
     return None
 
 

@@ -10,8 +10,13 @@ from kcontrol.core.cluster import replica as replica_module
 from kcontrol.core.cluster.change import Change
 from kcontrol.core.cluster.entries import ResizeJob
 from kcontrol.core.cluster.model import ClusterJob, TaskSpec
+from kcontrol.core.cluster.resize_wards import Resizing
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.model import LayoutRequest
 from tests.simulation.breaking import Patches
+from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
+from tests.simulation.cluster.layouts import ONLY_WHILE_RESIZED, PipelineLayout
 from tests.simulation.cluster.rule import ClusterRule
 
 
@@ -48,6 +53,24 @@ def _jobs_are_resized_at_any_level() -> Patches:
     return (patch.object(resizing, "RESIZE_LEVEL", 1),)
 
 
+def _what_an_older_wish_asks_for_counts() -> Patches:
+    def newest(self: PipelineView) -> LayoutRequest | None:
+        found = [one for one in self.latest.values() if isinstance(one.record, LayoutRequest)]
+        last = max(found, key=lambda one: one.offset, default=None)
+        return last.record if last is not None and isinstance(last.record, LayoutRequest) else None
+
+    return (patch.object(PipelineView, "user_layout_request", newest),)
+
+
+def _where_nothing_is_to_be_done_nothing_is_asked_for() -> Patches:
+    def look(self: PipelineLayout, one: Resizing) -> tuple[int | None, LayoutRequest | None]:
+        nothing_to_do = self.under_way() is None and self.nodes == one.nodes
+        return (self.nodes, None) if nothing_to_do else right(self, one)
+
+    right = PipelineLayout.look
+    return (patch.object(PipelineLayout, "look", look),)
+
+
 RULES_OF_RESIZING = (
     ClusterRule(_nodes_go_before_the_layout_is_without_them, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
     ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
@@ -57,6 +80,18 @@ RULES_OF_RESIZING = (
         (inv.SAME_VALUE, inv.DIGESTS_AGREE),
         begin=1,
         two_codes=True,
+        resizes=True,
+    ),
+    ClusterRule(
+        _what_an_older_wish_asks_for_counts,
+        (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
+        (faults.asker_frozen,),
+        resizes=True,
+    ),
+    ClusterRule(
+        _where_nothing_is_to_be_done_nothing_is_asked_for,
+        (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
+        (faults.asker_frozen,),
         resizes=True,
     ),
 )

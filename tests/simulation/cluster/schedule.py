@@ -20,7 +20,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
 )
 from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
-from tests.simulation.cluster.faults import FAULTS, Fault, snapshot_lost
+from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
 from tests.simulation.cluster.layouts import change_layouts
@@ -150,6 +150,8 @@ class ClusterSchedule:
             self.user.wishes()
         if self.resizes and self.resizing.random() < 0.12:
             self.user.resizes()
+        if self.resizes and self.resizing.random() < 0.1 and asker_frozen(self):
+            self.done[asker_frozen.__name__] += 1
 
     def _let_run(self, host: Host, faults: bool) -> None:
         awake = host.agent_frozen_until_ms <= self.world.now_ms

@@ -57,7 +57,10 @@ class User:
         under_way = sorted(job.name for job in s.world.truth.active() if job.kept)
         again = under_way and s.resizing.random() < 0.6
         job, as_of = s.resizing.choice(under_way if again else JOBS), len(s.world.log) - 1
-        s.say(ResizeJob(job, f"q{self._requests}", as_of, s.resizing.randint(1, 4)))
+        nodes = s.resizing.randint(1, 4)
+        if again and s.resizing.random() < 0.4:  # It is taken back.
+            nodes = s.world.truth.jobs[job].kept
+        s.say(ResizeJob(job, f"q{self._requests}", as_of, nodes))
 
     def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
         random = self._schedule.random

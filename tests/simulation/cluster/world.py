@@ -21,6 +21,7 @@ from kcontrol.core.cluster.wards import Ward
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Logged, NodeJoin
 from tests.simulation.cluster.invariants import OLDER_PLACEMENT, ONLY_CONFIRMED_CUT, Applied, check_entry
+from tests.simulation.cluster.layouts import PipelineLayout, running_layouts
 from tests.simulation.invariants import require
 
 TICK_MS = 1_000
@@ -54,10 +55,8 @@ class ClusterWorld:
         """What a reader of the control topic knows of the processes of each unit."""
         self.done: set[Ward] = set()
         """Tasks whose input has ended, with all of it in committed steps."""
-        self.layouts: dict[str, int] = {}
-        """By job, how many nodes the log of its pipeline says that there are."""
-        self.layouts_asked: dict[str, int] = {}
-        """By job, how many its pipeline was asked to have."""
+        self.layouts: dict[str, PipelineLayout] = {}
+        """By job, what the log of its pipeline says of its layout."""
         self.truth = EMPTY
         self.marks: dict[int, str] = {}
         self.log_up = self.beats_up = True
@@ -90,15 +89,13 @@ class ClusterWorld:
 
     def _begin_pipelines(self, entry: ClusterEntry) -> None:
         """Processes that all begin anew begin with as many nodes as are wanted."""
-        for name in [name for name in self.layouts if not self._is_active(name)]:
-            del self.layouts[name]
-            self.layouts_asked.pop(name, None)
+        for name, layout in running_layouts(self).items():
+            if not self._is_active(name):
+                layout.begin(0)
         job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob) else None
         if job is not None and job.revision == self.truth.offset and not job.kept:
-            self.layouts.pop(job.name, None)
-            self.layouts_asked.pop(job.name, None)
-            if job.resizable:
-                self.layouts[job.name] = job.nodes
+            nodes = job.nodes if job.resizable else 0
+            self.layouts.setdefault(job.name, PipelineLayout(job.name)).begin(nodes)
 
     def _is_active(self, name: str) -> bool:
         job = self.truth.jobs.get(name)

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.model import Desired, DesiredMode, LayoutPhase, LayoutRequest, Logged
+from kcontrol.core.log.control_view import superseded_keys
+from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, LayoutPhase, LayoutRequest, Logged
 from kcontrol.errors import ConfigurationError
+from kcontrol.requests.outcomes import RequestState, outcome_of
 from kcontrol.requests.resizing import LayoutSeen, goes_on_with, layout_seen
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.upgrades import nodes_in_force
 from tests.unit.core.test_layout_change import FOUR
 from tests.unit.requests.test_layout_requests import ASKED, led, said, world
 
@@ -29,33 +32,77 @@ def _more(found: PipelineProjection, record: object) -> None:
     found.see_control([Logged(95, 1_000_000, record)])  # type: ignore[arg-type]
 
 
+WISH = AgentPlacement(5, 40)
+NONE = LayoutRequest("p", "w", 1, 0, 0, wish=WISH)
+"""Nothing is asked for, and nothing older counts any more."""
+
+
+def looked(found: PipelineProjection, wanted: int, now_ms: int, wish: AgentPlacement = WISH) -> LayoutSeen:
+    return layout_seen(found, wanted, wish, now_ms)
+
+
+def _withdrawn(found: PipelineProjection) -> None:
+    _more(found, NONE)
+    _answered(found, "w", LayoutPhase.REFUSED)
+
+
 def test_a_change_is_asked_for_and_then_waited_for() -> None:
     found, now_ms = at_work()
-    seen = layout_seen(found, 3, now_ms)
-    assert (seen.nodes, seen.why) == (2, "")
+    seen = looked(found, 3, now_ms)
+    assert (seen.nodes, seen.why) == (None, ""), "what older wishes ask for may come yet"
     assert seen.request is not None
-    assert (seen.request.nodes, seen.request.number) == (3, 1)
+    assert (seen.request.nodes, seen.request.number, seen.request.wish) == (3, 1, WISH)
     _more(found, seen.request)
-    assert layout_seen(found, 3, now_ms) == LayoutSeen(why="a change of its layout is under way")
+    assert looked(found, 3, now_ms) == LayoutSeen(why="a change of its layout is under way")
+    _answered(found, seen.request.request_id, LayoutPhase.GIVEN_UP)
+    assert looked(found, 3, now_ms).nodes == 2
 
 
-def test_what_it_has_is_said_once_no_change_is_under_way() -> None:
-    found, now_ms = at_work(made="l1")
-    assert layout_seen(found, 3, now_ms) == LayoutSeen(3)
-    found, now_ms = at_work()
-    assert layout_seen(found, 2, now_ms) == LayoutSeen(2)
+def test_what_it_has_is_said_once_no_change_is_under_way_and_no_older_wish_counts_any_more() -> None:
+    for found, now_ms in (at_work(replace(ASKED, wish=WISH), made="l1"), at_work()):
+        nodes = nodes_in_force(found.view, found.committed)
+        if nodes == 2:
+            seen = looked(found, 2, now_ms)
+            assert (seen.nodes, seen.request and replace(seen.request, request_id="w")) == (None, NONE)
+            _withdrawn(found)
+        assert looked(found, nodes, now_ms) == LayoutSeen(nodes)
+
+
+def test_what_an_older_wish_asks_for_never_counts_beside_a_newer_one() -> None:
+    older = replace(ASKED, request_id="late", wish=AgentPlacement(5, 39))
+    found, now_ms = at_work(replace(older, request_id="l0"))
+    assert looked(found, 2, now_ms).request is not None, "it is withdrawn"
+    _withdrawn(found)
+    found.see_control([Logged(96, now_ms, older)])
+    assert found.view.layout_request() == NONE
+    assert looked(found, 2, now_ms) == LayoutSeen(2)
+    outcome = outcome_of(found, "late")
+    assert (outcome.state, outcome.superseded_by) == (RequestState.SUPERSEDED, "w")
+    assert looked(found, 3, now_ms, AgentPlacement(5, 39)) == LayoutSeen(why="the job was changed since")
+    gone = superseded_keys(found.view)
+    assert [found.view.latest[one].record for one in gone if "/wish/" in one] == [older]
+    found.see_control([Logged(97, now_ms, replace(ASKED, request_id="user"))])
+    asked = found.view.layout_request()
+    assert asked is not None
+    assert asked.request_id == "user", "somebody else's counts if it is the newest"
+
+
+def test_a_new_log_of_the_cluster_is_newer_than_the_one_before() -> None:
+    found, now_ms = at_work(NONE)
+    _answered(found, "w", LayoutPhase.REFUSED)
+    assert looked(found, 3, now_ms, AgentPlacement(6, 1)).request is not None
 
 
 def test_what_is_not_wanted_any_more_is_withdrawn_and_that_is_waited_for() -> None:
     found, now_ms = at_work(ASKED)
-    seen = layout_seen(found, 2, now_ms)
+    seen = looked(found, 2, now_ms)
     assert seen.nodes is None, "the coordinator may make it yet"
     assert seen.request is not None
     assert seen.request.nodes == 0
     _more(found, seen.request)
-    assert layout_seen(found, 2, now_ms).nodes is None
+    assert looked(found, 2, now_ms).nodes is None
     _answered(found, seen.request.request_id, LayoutPhase.REFUSED)
-    assert layout_seen(found, 2, now_ms) == LayoutSeen(2)
+    assert looked(found, 2, now_ms) == LayoutSeen(2)
 
 
 @pytest.mark.parametrize(
@@ -65,24 +112,26 @@ def test_what_is_not_wanted_any_more_is_withdrawn_and_that_is_waited_for() -> No
 )
 def test_changes_that_others_have_asked_for_are_waited_for(asked: LayoutRequest) -> None:
     found, now_ms = at_work(asked)
-    assert layout_seen(found, 4, now_ms).request is None
+    assert looked(found, 4, now_ms).request is None
 
 
 def test_a_change_that_came_to_nothing_is_asked_for_again() -> None:
     found, now_ms = at_work(ASKED)
     _answered(found, "l1", LayoutPhase.GIVEN_UP)
-    seen = layout_seen(found, 3, now_ms)
+    seen = looked(found, 3, now_ms)
     assert seen.request is not None
     assert seen.request.request_id != "l1"
 
 
 def test_nothing_is_asked_of_a_pipeline_that_does_not_run_or_can_not_be_so() -> None:
     found, now_ms = at_work(Desired("p", DesiredMode.PAUSED, "r"))
-    seen = layout_seen(found, 3, now_ms)
-    assert (seen.nodes, seen.request) == (2, None)
+    seen = looked(found, 3, now_ms)
+    assert (seen.nodes, seen.request and seen.request.nodes) == (None, 0), "older wishes are made void"
     assert "does not run" in seen.why
+    _withdrawn(found)
+    assert (looked(found, 3, now_ms).nodes, looked(found, 3, now_ms).request) == (2, None)
     found, now_ms = at_work()
-    assert "some of 40 nodes would own none" in layout_seen(found, 40, now_ms).why
+    assert "some of 40 nodes would own none" in looked(found, 40, now_ms).why
 
 
 def test_processes_begin_anew_only_where_nothing_is_divided_over_them() -> None:

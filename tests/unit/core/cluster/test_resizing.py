@@ -137,7 +137,10 @@ def test_its_warden_looks_until_the_value_says_what_the_pipeline_has() -> None:
     assert [name for name in "abc" if of(three, name)] == [first.agent]
     assert not any(of(one, name) for name in "abc")
     [ward] = of(three, first.agent)
-    assert ward == Resizing("job", three.jobs["job"].revision, 3, three.offset)
+    assert ward == Resizing(
+        *("job", three.jobs["job"].revision, 3, three.offset, three.founded_ms),
+        wish=three.jobs["job"].touched,
+    )
     assert to_be_said(three, [ward.seen(1)]) == {}, "that is known"
     due = to_be_said(three, [ward.seen(3)])
     assert due == {"job": seen(three, 3)}
