@@ -85,6 +85,12 @@ def _options() -> argparse.Namespace:
         parser.add_argument(
             f"--{name}", action="append", choices=choices, help="of part `peers`; may be given more than once"
         )
+    parser.add_argument(
+        "--warm-up",
+        type=float,
+        metavar="S",
+        help="of part `peers`, seconds of the stream before latency counts",
+    )
     parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
     parser.add_argument(
         "--state-mb",
@@ -123,10 +129,11 @@ def main() -> int:
                 state_mb=options.state_mb,
             )
     if options.only == PEERS:
+        sizes = peer_plan.QUICK if options.quick else peer_plan.FULL
         with EmbeddedBroker(options.data_dir) as broker:
             findings.peers = measure_peers(
                 broker.bootstrap_servers,
-                peer_plan.QUICK if options.quick else peer_plan.FULL,
+                sizes if options.warm_up is None else sizes.warmed_up_for(options.warm_up),
                 contenders(options.peer or NAMES),
                 console.print,
                 options.workload or WORKLOADS,

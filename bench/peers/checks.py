@@ -1,5 +1,5 @@
-"""Whether an output is what exactly once promises: each record in it once, or each key's last row its whole count and sum.
-A run that is not has no figure."""
+"""Whether an output is what exactly once promises: each record in it once and in its order, or each key's last row its whole
+count and sum. A run that is not has no figure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bench.latency import PARTITIONS
 from bench.queries import NUMBER_DIGITS
 from bench.topics import KEYS, VALUE_BYTES, record
 from kcontrol.adapters.kafka.client.background import client_for
@@ -56,7 +57,34 @@ def check(workload: str, output: Output, records: int) -> None:
     if workload == "aggregate":
         check_rows(output.last_rows(KEYS), records)
     else:
-        check_numbers((numbers_of(batch["value"]) for batch in output.all()), records)
+        order = Order()
+        check_numbers((order.numbers_of(batch) for batch in output.all()), records)
+
+
+class Order:
+    """Whether records of one partition of the source that have come to one partition of the sink follow each other there as
+    they did before. The bench's record n is in the source's partition n modulo their number."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, int], int] = {}
+
+    def numbers_of(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Of the next rows, by partition in the order of their offsets. Raises RuntimeError for one that was overtaken."""
+        numbers, partitions = numbers_of(batch["value"]), batch["partition"].to_numpy()
+        for sink in np.unique(partitions):
+            for source in range(PARTITIONS):
+                found = numbers[(partitions == sink) & (numbers % PARTITIONS == source)]
+                self._check((int(sink), source), found)
+        return numbers
+
+    def _check(self, place: tuple[int, int], found: npt.NDArray[np.int64]) -> None:
+        known = np.concatenate(([self._last.get(place, -1)], found))
+        if late := np.flatnonzero(np.diff(known) <= 0).tolist():
+            before, after = known[late[0] : late[0] + 2].tolist()
+            raise RuntimeError(
+                f"record {after} comes after record {before} in partition {place[0]} of the output"
+            )
+        self._last[place] = int(known[-1])
 
 
 def check_numbers(batches: Iterator[npt.NDArray[np.int64]], records: int) -> None:

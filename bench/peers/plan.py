@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench.plan import QUICK_STREAM, Stream
+from bench.plan import QUICK_STREAM, STREAM, Stream
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class PeerPlan:
     steps: int
     stream: Stream
 
+    def warmed_up_for(self, seconds: float) -> PeerPlan:
+        """With another warm-up of the stream, of everything that takes part."""
+        return replace(self, stream=replace(self.stream, warm_up_s=seconds))
 
-FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 4, Stream(1_000, 15, 60))
+
+FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 4, STREAM)
 QUICK = PeerPlan(1_000_000, 200_000, 100, 200_000, 1, 2, QUICK_STREAM)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 WARM_UP = 1 / 3
@@ -19,6 +19,12 @@ LEAST_COMMITS = 3
 LOOK_S = 0.02
 TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 240.0
+COMING_UP = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""What a broker says of a group that nobody has used before."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,19 @@ class Progress:
         )
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         self._source = [TopicPartition(source, partition) for partition in range(partitions)]
+        self._committed = 0
         self._sink = [TopicPartition(sink, partition) for partition in range(partitions)]
 
     def committed(self) -> int:
-        """Records of the source that the group has committed."""
-        found = self._consumer.committed(self._source, timeout=TIMEOUT_S)
-        return sum(max(0, each.offset) for each in found)
+        """Records of the source that the group has committed; those of the last look while a coordinator is being found."""
+        try:
+            found = self._consumer.committed(self._source, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in COMING_UP:
+                raise
+        else:
+            self._committed = sum(max(0, each.offset) for each in found)
+        return self._committed
 
     def watch(self, records: int, check: Callable[[], None]) -> list[Look]:
         """Until so many are committed and no transaction is open in the sink; check raises when there is no use in waiting.

@@ -2,7 +2,8 @@
 directory, Kafka's transactional sink.
 
 The aggregate runs in two ways: each record makes its key's row anew, or, as Flink's page on tuning has it for throughput,
-records are collected for as long as a commit takes (`table.exec.mini-batch`) and each key has one row for all of them.
+records are collected for as long as a commit takes (`table.exec.mini-batch`), counted where they are read, and each key
+has one row for all of them.
 """
 
 from __future__ import annotations

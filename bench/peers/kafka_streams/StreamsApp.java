@@ -101,6 +101,7 @@ public final class StreamsApp {
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, options.get("commit-ms"));
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put("auto.offset.reset", "earliest");
+        settings.put(StreamsConfig.producerPrefix("batch.size"), "131072"); // Its client's 16 KB make more requests.
         return settings;
     }
 

@@ -1,5 +1,5 @@
-"""Kafka Streams: one process, a thread for each core, `exactly_once_v2`, all else as it is by default (RocksDB below its
-record cache, a changelog topic)."""
+"""Kafka Streams: one process, a thread for each core, `exactly_once_v2`, producers' batches as large as Flink's, all else
+as it is by default (RocksDB below its record cache, a changelog topic)."""
 
 from __future__ import annotations
 

@@ -27,10 +27,9 @@ def arguments() -> argparse.Namespace:
 
 def counted(value: bytes, state: State) -> bytes:
     """The key's count and sum, this record included."""
-    count = state.get("count", 0) + 1
-    total = state.get("total", 0) + int(value[:NUMBER_DIGITS])
-    state.set("count", count)
-    state.set("total", total)
+    count, total = state.get("totals", (0, 0))
+    count, total = count + 1, total + int(value[:NUMBER_DIGITS])
+    state.set("totals", (count, total))
     return b"%d,%d" % (count, total)
 
 

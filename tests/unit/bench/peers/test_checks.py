@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.peers.checks import check_numbers, check_rows, numbers_of, totals
+from bench.peers.checks import Order, check_numbers, check_rows, numbers_of, totals
 from bench.topics import KEYS, record
 
 
@@ -26,6 +26,28 @@ def test_a_record_that_is_missing_and_one_that_came_twice_are_told() -> None:
 def test_a_record_that_was_never_sent_is_told() -> None:
     with pytest.raises(RuntimeError, match="record 4 was never sent"):
         check_numbers(iter(batches([0, 4])), 4)
+
+
+def rows(*placed: tuple[int, int]) -> pa.RecordBatch:
+    """Of partitions of the sink and numbers."""
+    partitions, values = [each for each, _ in placed], [record(number)[1] for _, number in placed]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(partitions, pa.int32()), pa.array(values, pa.binary())], ["partition", "value"]
+    )
+
+
+def test_records_of_both_partitions_of_the_source_may_meet_in_any_way() -> None:
+    order = Order()
+    assert order.numbers_of(rows((0, 1), (0, 0), (0, 2), (1, 4), (1, 3))).tolist() == [1, 0, 2, 4, 3]
+    assert order.numbers_of(rows((0, 5), (1, 6))).tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("later", [[(0, 3), (0, 1)], [(0, 0), (0, 2)], [(1, 7), (0, 2)]])
+def test_a_record_that_has_overtaken_one_of_its_partition_is_told(later: list[tuple[int, int]]) -> None:
+    order = Order()
+    order.numbers_of(rows((0, 2)))
+    with pytest.raises(RuntimeError, match=r"record \d comes after record \d in partition 0 of the output"):
+        order.numbers_of(rows(*later))
 
 
 def test_numbers_are_read_from_values_of_a_batch_that_is_a_slice() -> None:

@@ -13,9 +13,9 @@ from bench.__main__ import PARTS, PEERS
 from bench.figures import Tail
 from bench.peers import jvm, measure
 from bench.peers.peer import EXACTLY_ONCE, PeerMissingError, missing_packages
-from bench.peers.plan import QUICK, PeerPlan
+from bench.peers.plan import FULL, QUICK, PeerPlan
 from bench.peers.report import show_peers
-from bench.plan import Stream
+from bench.plan import STREAM, Stream
 from kcontrol.adapters.java import Java
 from kcontrol.errors import ArtifactError
 
@@ -98,6 +98,11 @@ def test_only_what_was_asked_for_is_measured(sources: list[str]) -> None:
     )
     assert (found.records_per_s, found.latency) == (None, Tail(60, 117, 200, 60_000))
     assert sources == []
+
+
+def test_everyone_warms_up_for_as_long_as_kcontrol_does_alone() -> None:
+    assert FULL.stream == STREAM
+    assert FULL.warmed_up_for(5).stream == Stream(STREAM.records_per_s, 5, STREAM.measured_s)
 
 
 def test_contenders_are_those_that_were_asked_for() -> None:
