@@ -120,7 +120,7 @@ def test_a_format_needs_what_the_task_can_not_parse_whatever_is_selected(
     parsed = ("__kcontrol_unparsed", "__kcontrol_field_0")
     assert columns_used(read("parsed").select("a")) == {"parsed": parsed}
     assert columns_used(read("parsed").select("a", "partition")) == {"parsed": ("partition", *parsed)}
-    assert columns_used(read("dated").select("a")) == {"dated": ("value",)}
+    assert columns_used(read("dated").select("a")) == {"dated": ("value", "partition", "offset")}
 
 
 def test_what_is_not_used_is_null_and_the_digest_is_that_of_the_record(
