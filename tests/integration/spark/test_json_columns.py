@@ -59,7 +59,7 @@ FRAMES = (
     "{}", " {}", "{} ", "{}\n", "\n{}", "{}{}", "{},", "{}}", "[{}]", "{};", "﻿{}", "{} {}", "/**/{}", "\t{}", "{}\r", "{}1",
 )  # fmt: skip
 
-VALUES = 2_000
+VALUES = 1_000
 
 
 def value_of(kind: DataType, dice: random.Random) -> str:
