@@ -147,7 +147,7 @@ def test_arrow_and_spark_say_the_same_of_every_value(spark: SparkSession) -> Non
         if expected != found
     ]
     assert not differing, f"{len(differing)} differ, first {differing[:3]}"
-    assert left < 0.75 * len(by_spark), "too many are left to Spark for this to say much"
+    assert len(by_spark) - left > VALUES // 5, "too many are left to Spark for this to say much"
 
 
 def test_one_wrong_value_leaves_only_those_around_it_to_spark() -> None:
