@@ -1,7 +1,8 @@
 """`python -m bench.files`: NDJSON through kcontrol's input of files and through Spark's own file source, in turns: records/s
 of both, and how many times kcontrol is as fast.
 
-A step of kcontrol holds as many bytes as a file has, a micro-batch of Spark one file. The first half of each is left out.
+A step of kcontrol holds as many bytes as a file has, a micro-batch of Spark one file. The first half of each is left out: of
+20, what Spark's JVM runs is compiled by then on both sides.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ from bench.spark_environment import prepare
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 
 CORES = PARTITIONS = 2
-WARM_UP_STEPS = 10
-"""On both sides what Spark's JVM runs is compiled by then."""
 
 
 def main() -> int:
@@ -51,7 +50,7 @@ def main() -> int:
                 steps = _of_batches(run_spark(environment, places, directory, sink))
             else:
                 steps = run_kcontrol(places, directory, sink, options.files, options.lines * LINE_BYTES)
-            run = Run(side, "files", options.lines, tuple(steps[WARM_UP_STEPS:]))
+            run = Run(side, "files", options.lines, tuple(steps[options.files // 2 :]))
             runs.append(run)
             console.print(f"{side:<9} {run.records_per_s:>9,.0f} records/s")
     print(json.dumps([asdict(each) for each in throughput(runs)]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.liveness import is_heard
 from kcontrol.core.cluster.model import Place
+from kcontrol.core.cluster.resizing import is_known
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import SAME_AT_REST
 from tests.simulation.cluster.layouts import can_be_made, running_layouts
@@ -104,8 +105,7 @@ def _not_resized(s: ClusterSchedule) -> str | None:
         waits = asked is not None and asked.nodes == job.nodes and asked.number == layout.made + 1
         if asked is not None and (not waits or can_be_made(s, name, asked)):
             return what
-        known = job.kept == nodes != job.nodes and job.most == max(nodes, job.nodes)
-        if not known and (job.kept or nodes != job.nodes):
+        if not is_known(job, nodes) and (job.kept or nodes != job.nodes):
             return what
         places = truth.allocations.get(name, {}).get(job.tasks[0].name, ())
         if len(places) < max(nodes, job.nodes) or not all(places):

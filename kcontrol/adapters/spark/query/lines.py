@@ -8,7 +8,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kcontrol.adapters.spark.query.parse import (
     BAD,
-    field_column,
+    fields_of,
     struct_of,
     with_fields,
     with_json,
@@ -38,8 +38,7 @@ def parsed_lines(raw: DataFrame, source: FileInput) -> DataFrame:
         )
     bad = sf.col(BAD)
     frame = without_bad(frame, source, bad, _complaint(source, bad))
-    fields = [sf.col(field_column(number)).alias(name) for number, name in enumerate(schema.fieldNames())]
-    return frame.select(*[sf.col(name) for name in _SHOWN], *fields)
+    return frame.select(*[sf.col(name) for name in _SHOWN], *fields_of(schema))
 
 
 def dead_lines(raw: DataFrame, source: FileInput) -> DataFrame:

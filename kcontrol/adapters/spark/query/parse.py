@@ -56,7 +56,7 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
         )
     bad = sf.col(BAD)
     frame = without_bad(frame, source, bad, _complaint(source, bad))
-    fields = [sf.col(field_column(number)).alias(name) for number, name in enumerate(schema.fieldNames())]
+    fields = fields_of(schema)
     if source.tombstones == "drop":
         frame = frame.filter(~_is_null(raw))
     elif source.tombstones == "mark":
@@ -134,6 +134,11 @@ def with_fields(frame: DataFrame, fields: Sequence[Column], bad: Column) -> Data
     return frame.withColumns({**named, BAD: bad})
 
 
+def fields_of(schema: StructType) -> list[Column]:
+    """What `with_fields` has put there, by the names of the schema."""
+    return [sf.col(field_column(number)).alias(name) for number, name in enumerate(schema.fieldNames())]
+
+
 def field_column(number: int) -> str:
     """Where `with_fields` has a field."""
     return f"{_PARSED}_{number}"
@@ -141,19 +146,14 @@ def field_column(number: int) -> str:
 
 def with_json(raw: DataFrame, schema: StructType) -> DataFrame:
     """`raw` with the fields of its JSON values, as `with_fields`."""
-    if UNPARSED not in raw.columns:
-        text = sf.col("value").cast("string")
-        value, is_one = json_value(text, schema)
-        fields = [value.getField(name) for name in schema.fieldNames()]
-        return with_fields(raw, fields, sf.when(sf.col("value").isNotNull() & ~is_one, not_json(text)))
-    text = sf.col(UNPARSED).cast("string")
+    is_beside_them = UNPARSED in raw.columns
+    left = sf.col(UNPARSED if is_beside_them else "value")
+    text = left.cast("string")
     value, is_one = json_value(text, schema)
-    # Of what is not left to Spark this parses null, which is nothing.
-    fields = [
-        sf.coalesce(sf.col(json_column(number)), value.getField(name))
-        for number, name in enumerate(schema.fieldNames())
-    ]
-    return with_fields(raw, fields, sf.when(sf.col(UNPARSED).isNotNull() & ~is_one, not_json(text)))
+    fields = [value.getField(name) for name in schema.fieldNames()]
+    if is_beside_them:  # Of what is not left to Spark null is parsed, which is nothing.
+        fields = [sf.coalesce(sf.col(json_column(number)), field) for number, field in enumerate(fields)]
+    return with_fields(raw, fields, sf.when(left.isNotNull() & ~is_one, not_json(text)))
 
 
 def _is_null(raw: DataFrame) -> Column:
@@ -171,7 +171,7 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
         )
         frame = raw.withColumn(_PARSED, column)
         fields = [sf.col(f"{_PARSED}.`{name}`") for name in schema.fieldNames()]
-        return schema, with_fields(frame, fields, sf.col(f"{_PARSED}.{BAD}")).drop(_PARSED)
+        return schema, with_fields(frame, fields, sf.col(f"{_PARSED}.{BAD}"))
     schema = struct_of(source.name, source.schema)
     if source.value_format == "json":
         return schema, with_json(raw, schema)

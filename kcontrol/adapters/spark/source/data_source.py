@@ -35,6 +35,7 @@ from kcontrol.adapters.spark.source.step_offsets import (
     address_options,
     query_context,
 )
+from kcontrol.adapters.spark.values.json_types import json_columns
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
@@ -80,8 +81,8 @@ def source_options(
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
     frame, how many a step can have. needed: a task whose step does not come ends its job instead of giving no rows, which
     would be taken for rows of the step. randoms: of a generated input, its random columns. names: of an input of files, what a
-    header must name. None of both: it is a topic. json_schema: of the values, whose
-    fields are to stand beside them (`json_types`).
+    header must name. None of both: it is a topic. json_schema: of the values, whose fields are to stand beside them
+    (`json_types`).
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
@@ -142,8 +143,6 @@ class KcontrolSource(DataSource):
             columns = columns.add("headers", _HEADERS)
         if "json" not in self.options:
             return columns
-        from kcontrol.adapters.spark.values.json_types import json_columns
-
         return StructType([*columns, *json_columns(json_schema_in(self.options))])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names

@@ -34,11 +34,9 @@ class JsonColumns:
         fields = json_fields(schema)
         kinds = [to_arrow_type(field.dataType, timezone="UTC") for field in fields]
         self._fields = [pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)]
-        self._named = pa.schema(list(zip(schema.fieldNames(), kinds, strict=True)))
-        self._parsing = arrow_json.ParseOptions(
-            explicit_schema=self._named,
-            unexpected_field_behavior="ignore",
-        )
+        named = pa.schema(list(zip(schema.fieldNames(), kinds, strict=True)))
+        self._none = pa.RecordBatch.from_pylist([], named)
+        self._parsing = arrow_json.ParseOptions(explicit_schema=named, unexpected_field_behavior="ignore")
 
     def beside(self, schema: pa.Schema) -> pa.Schema:
         """A schema and, at its end, our columns."""
@@ -50,24 +48,20 @@ class JsonColumns:
         """A batch and, at its end, what is in its column `value`."""
         values = batch.column("value")
         objects = plain_objects(bytes_column(values, "value"))
-        found: list[pa.Table] = []
+        found: list[pa.RecordBatch] = []
         is_parsed = np.zeros(batch.num_rows, np.bool_)
         self._parse(objects, 0, batch.num_rows, found, is_parsed)
-        fields = self._named.empty_table() if not found else pa.concat_tables(found).combine_chunks()
-        if not is_parsed.all():
-            places = pa.array(np.cumsum(is_parsed) - 1, mask=~is_parsed)
-            fields = fields.take(places)
-            values = pc.if_else(pa.array(is_parsed), pa.scalar(None, values.type), values)
+        fields = pa.concat_batches(found) if found else self._none
+        if is_parsed.all():
+            unparsed = pa.nulls(batch.num_rows, values.type)
         else:
-            values = pa.nulls(batch.num_rows, values.type)
-        columns = [
-            _one(column, field.type) for column, field in zip(fields.columns, self._fields, strict=True)
-        ]
-        added = [*batch.columns, values, batch.column("value").is_null(), *columns]
+            fields = fields.take(pa.array(np.cumsum(is_parsed) - 1, mask=~is_parsed))
+            unparsed = pc.if_else(pa.array(is_parsed), pa.scalar(None, values.type), values)
+        added = [*batch.columns, unparsed, values.is_null(), *fields.columns]
         return pa.RecordBatch.from_arrays(added, schema=self.beside(batch.schema))
 
     def _parse(
-        self, objects: PlainObjects, from_: int, to: int, found: list[pa.Table], is_parsed: Flags
+        self, objects: PlainObjects, from_: int, to: int, found: list[pa.RecordBatch], is_parsed: Flags
     ) -> None:
         """Appends the fields of the plain objects of the rows [from_, to), and says which these are. What can't be parsed as a
         whole is parsed by halves."""
@@ -85,7 +79,7 @@ class JsonColumns:
             self._parse(objects, from_, half, found, is_parsed)
             self._parse(objects, half, to, found, is_parsed)
 
-    def _parsed(self, lines: Bytes, rows: int) -> pa.Table | None:
+    def _parsed(self, lines: Bytes, rows: int) -> pa.RecordBatch | None:
         """None: one of them is no object of the schema, or can't be told to be one."""
         text = pa.py_buffer(lines)
         if not _is_utf8(text):
@@ -97,7 +91,7 @@ class JsonColumns:
             fields = arrow_json.read_json(pa.BufferReader(text), reading, self._parsing)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        return fields if fields.num_rows == rows else None
+        return fields.combine_chunks().to_batches()[0] if fields.num_rows == rows else None
 
 
 def _is_utf8(text: pa.Buffer) -> bool:
@@ -107,9 +101,3 @@ def _is_utf8(text: pa.Buffer) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _one(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    array = column.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    return array if array.type == kind else array.cast(kind)
