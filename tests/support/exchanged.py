@@ -78,7 +78,6 @@ class Exchanged:
             "EXCHANGED_READER": "" if self.reader is None else str(self.reader),
             **({"EXCHANGED_REBALANCES": "yes", "EXCHANGED_EVERY": "3 s"} if self.rebalances else {}),
             "KCONTROL_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
-            "KCONTROL_PREFIX": self.settings.prefix,
         }
 
     def produce(self, count: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.test_exchange_nodes import PATIENCE_S
 from tests.integration.test_live_layout import under_load, until_made_by
@@ -27,8 +28,6 @@ class Resized:
     def __init__(self, settings: ClusterSettings, folder: Path) -> None:
         self.folder = folder
         self.pipeline = Exchanged(settings, ("spent", "seen"), 1)
-        # A cluster of its own among what others have left in this Kafka.
-        self.pipeline.settings = settings.model_copy(update={"prefix": self.pipeline.name})
         self.env = {
             **self.pipeline.env,
             "EXCHANGED_CHECKPOINTS": str(folder / "checkpoints"),
@@ -68,12 +67,14 @@ class Resized:
 
 
 @pytest.fixture
-def resized(settings: ClusterSettings, tmp_path: Path) -> Iterator[Resized]:
-    yield Resized(settings, tmp_path)
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if Path(process.cwd()).is_relative_to(tmp_path):
-                process.kill()
+def resized(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resized]:
+    """In a Kafka of its own: agents and their processes have the prefix that everybody has."""
+    with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield Resized(ClusterSettings(bootstrap_servers=broker.bootstrap_servers), tmp_path)
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if Path(process.cwd()).is_relative_to(tmp_path):
+                    process.kill()
 
 
 @pytest.mark.heavy

@@ -32,7 +32,6 @@ def test_the_page_comes_true(settings: ClusterSettings, tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text(program.replace("/var/spool/orders", str(spool)))
     env = {
         "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
-        "KCONTROL_PREFIX": settings.prefix,
         "XDG_DATA_HOME": str(tmp_path / "home"),
     }
     [commands] = [block for block in blocks if block.language == "bash"]
