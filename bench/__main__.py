@@ -24,6 +24,9 @@ from bench.peers.measure import FIGURES, NAMES, contenders, measure_peers
 from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
+from bench.questions.measure import FULL as ASKING
+from bench.questions.measure import QUICK as QUICK_ASKING
+from bench.questions.measure import measure_questions
 from bench.recovery import CASES, measure_recovery
 from bench.regions.measure import measure_regions
 from bench.report import Findings, show, to_json
@@ -58,6 +61,7 @@ PARTS = (
     "settings",
     "soak",
     "regions",
+    "questions",
     "cluster",
 )
 PEERS = "peers"
@@ -203,6 +207,9 @@ def measure(
                 findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
             case "regions":
                 findings.regions = measure_regions(servers, quick, console.print)
+            case "questions":
+                asking = QUICK_ASKING if quick else ASKING
+                findings.questions = measure_questions(servers, asking, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 

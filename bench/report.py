@@ -26,6 +26,8 @@ from bench.peers.report import show_peers
 from bench.phases import Phases
 from bench.planning import PlanningGain
 from bench.processor import Profile
+from bench.questions.measure import QuestionCost
+from bench.questions.report import show_questions
 from bench.regions.report import RegionFigures, show_regions
 from bench.rest import RestEffect
 from bench.settings import SettingGain
@@ -59,6 +61,7 @@ class Findings:
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
     regions: RegionFigures | None = None
+    questions: QuestionCost | None = None
     cluster: Sequence[EntryRate] = ()
     peers: Sequence[PeerFigures] = ()
 
@@ -93,6 +96,7 @@ def to_json(findings: Findings, large: int) -> str:
             "exchange": [asdict(each) for each in findings.exchange],
             "shards": [asdict(each) for each in findings.shards],
             "regions": None if findings.regions is None else asdict(findings.regions),
+            "questions": None if findings.questions is None else asdict(findings.questions),
             "cluster": [asdict(each) for each in findings.cluster],
             "layouts": [
                 asdict(each) | {"longest_ms": each.longest_ms, "median_ms": each.median_ms}
@@ -143,6 +147,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
     show_regions(console, findings.regions)
+    show_questions(console, findings.questions)
     _show_cluster(console, findings.cluster)
     show_peers(console, findings.peers)
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.coordinator.node_progress import Readiness, Standing
+from kcontrol.core.coordinator.standing import Readiness, Standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import RunStep

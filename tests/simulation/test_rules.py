@@ -22,9 +22,10 @@ from kcontrol.core.coordinator import (
     takeover,
 )
 from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.coordinator.node_progress import Readiness, Standing
+from kcontrol.core.coordinator import standing as standings
 from kcontrol.core.coordinator.parts.checkpoint import Saving
 from kcontrol.core.coordinator.parts.current import Plan
+from kcontrol.core.coordinator.standing import Readiness, Standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
@@ -136,14 +137,13 @@ def _any_boundary_ends_an_attempt() -> Patches:
 def _with_standing(
     change: Callable[[CoordinatorState, int, LimitsSpec, Standing], Standing],
 ) -> Patches:
-    right = node_progress.standing
+    right = standings.standing
 
     def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> Standing:
         return change(state, number, limits, right(state, number, limits))
 
-    return patch.object(node_progress, "standing", standing), patch.object(
-        between_steps, "standing", standing
-    )
+    users = (standings, node_progress, between_steps)
+    return tuple(patch.object(each, "standing", standing) for each in users)
 
 
 def _states_need_no_echo() -> Patches:
@@ -152,7 +152,7 @@ def _states_need_no_echo() -> Patches:
         return (
             found
             if found.place is not Readiness.UNAWARE or said is None
-            else node_progress._at_rest(state, said, limits)
+            else standings._at_rest(state, said, limits)
         )
 
     return _with_standing(change)
@@ -160,7 +160,7 @@ def _states_need_no_echo() -> Patches:
 
 def _no_rollback_of_what_was_not_committed() -> Patches:
     def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
-        return node_progress._IN_PLACE if found.place is Readiness.DANGLING else found
+        return standings._IN_PLACE if found.place is Readiness.DANGLING else found
 
     return _with_standing(change)
 
@@ -237,7 +237,7 @@ def _answers_of_an_earlier_tenure_count() -> Patches:
 
 def _nodes_that_are_behind_are_in_place() -> Patches:
     def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
-        return node_progress._IN_PLACE if found.what[:1] == ("replay",) else found
+        return standings._IN_PLACE if found.what[:1] == ("replay",) else found
 
     return _with_standing(change)
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from kcontrol.core.coordinator.clock import step_time
 from kcontrol.core.coordinator.holding import limits_of
-from kcontrol.core.coordinator.node_progress import give, has_done, is_silent
+from kcontrol.core.coordinator.node_progress import give
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.current import Attempt, Plan
+from kcontrol.core.coordinator.standing import has_done, is_silent
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish

@@ -16,18 +16,10 @@ from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
 from kcontrol.core.coordinator.doubts import failed_behind
 from kcontrol.core.coordinator.look import Duty, Findings, Guard
-from kcontrol.core.coordinator.node_progress import (
-    LOST,
-    Readiness,
-    all_in_place,
-    assemble,
-    roll_back,
-    standing,
-    unread,
-    without_beginning,
-)
+from kcontrol.core.coordinator.node_progress import assemble, roll_back, unread, without_beginning
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.trouble import TroubleState
+from kcontrol.core.coordinator.standing import LOST, Readiness, all_in_place, standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.node_progress import all_in_place
 from kcontrol.core.coordinator.parts.changing import LiveChange
+from kcontrol.core.coordinator.standing import all_in_place
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.model import (

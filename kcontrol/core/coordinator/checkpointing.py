@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.coordinator.node_progress import all_in_place, give, has_done
+from kcontrol.core.coordinator.node_progress import give
 from kcontrol.core.coordinator.parts.checkpoint import Saving
+from kcontrol.core.coordinator.standing import all_in_place, has_done
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish

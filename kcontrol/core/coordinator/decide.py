@@ -13,10 +13,11 @@ from typing import assert_never
 from kcontrol.core.coordinator import changing, checkpointing
 from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
-from kcontrol.core.coordinator.node_progress import all_take_steps, count_failure, wake_before_silence
+from kcontrol.core.coordinator.node_progress import count_failure
 from kcontrol.core.coordinator.parts.arrivals import Arrivals
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import Failure
+from kcontrol.core.coordinator.standing import all_take_steps, wake_before_silence
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.status import report
 from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator.node_progress import Readiness, standing
+from kcontrol.core.coordinator.standing import Readiness, standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import PipelineSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.coordinator.definition import not_submitted_yet
-from kcontrol.core.coordinator.node_progress import Readiness, standing
+from kcontrol.core.coordinator.standing import Readiness, standing
 from kcontrol.core.coordinator.stopping import stopping_reason
 from kcontrol.core.coordinator.table import RESTING, State
 from kcontrol.core.coordinator.turn import Turn

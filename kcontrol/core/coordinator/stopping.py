@@ -9,9 +9,10 @@ limit. What is not saved is said in the status, and the stop goes on.
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.node_progress import LOST, Readiness, give, is_overdue, roll_back, standing
+from kcontrol.core.coordinator.node_progress import give, is_overdue, roll_back
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import TroubleState
+from kcontrol.core.coordinator.standing import LOST, Readiness, standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish

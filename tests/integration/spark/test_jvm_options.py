@@ -29,7 +29,9 @@ print(*sorted(optimising), "/", *sorted(others))
     ("settings", "defaults", "collector", "optimising"),
     [
         ("{}", "", "PS MarkSweep", 10),
-        ('{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy", 10),
+        pytest.param(
+            '{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}', "", "Copy", 10, marks=pytest.mark.heavy
+        ),
         (
             "{}",
             "spark.kcontrol.compilerNiceness 0\nspark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user",

@@ -9,14 +9,14 @@ import pytest
 
 from kcontrol.core.step.assignment import moves, rebalanced
 from tests.integration.spark.conftest import MakeCluster
-from tests.integration.spark.test_shards import KINDS
-from tests.support.sharded import QUERY, Cluster, state_in
+from tests.integration.spark.test_shards import heavy_but
+from tests.support.sharded import QUERY, Cluster, Kind, state_in
 
 
-@pytest.mark.parametrize("kind", ["aggregation", "join", "first in a time"])
-def test_more_and_fewer_nodes_give_what_one_gives(cluster: MakeCluster, kind: str) -> None:
+@pytest.mark.parametrize("kind", heavy_but("aggregation", of=("aggregation", "join", "first in a time")))
+def test_more_and_fewer_nodes_give_what_one_gives(cluster: MakeCluster, kind: Kind) -> None:
     """From two to three, to two, to one, and to three of which one owns nothing."""
-    pipeline = cluster(KINDS[kind], 2)
+    pipeline = cluster(kind, 2)
     pipeline.step()
     pipeline.step()
     for nodes in (3, 2, 1):

@@ -23,6 +23,7 @@ from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.integration.spark.test_planned_once import Query, pipeline_of
+from tests.integration.spark.test_shards import heavy_but
 from tests.support.processes import until
 
 KEYED = {"key": "name", "value_format": "json"}
@@ -94,12 +95,12 @@ ALL: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("scenario", heavy_but("a grouped count", "two inputs", of=ALL))
 def test_both_ways_to_run_it_write_the_same_on_the_same_directory_in_turns(
-    run_scenario: RunScenario, name: str
+    run_scenario: RunScenario, scenario: tuple[Query, dict[str, Any]]
 ) -> None:
     """Digests are compared by the engine wherever a step is replayed."""
-    query, more = ALL[name]
+    query, more = scenario
     inputs = ("numbers", *more)
     found: list[Any] = []
 

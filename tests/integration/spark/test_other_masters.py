@@ -13,7 +13,7 @@ from kcontrol.settings.cluster import ClusterSettings
 TIMEOUT_S = 280
 
 
-@pytest.mark.parametrize("scenario", ["rerun_task", "lost_executor"])
+@pytest.mark.parametrize("scenario", [pytest.param("rerun_task", marks=pytest.mark.heavy), "lost_executor"])
 def test_scenario(settings: ClusterSettings, tmp_path: Path, scenario: str) -> None:
     command = [
         sys.executable,

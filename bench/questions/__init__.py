@@ -1,0 +1,1 @@
+"""What it takes to ask about the state of all nodes while they make steps."""

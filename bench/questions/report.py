@@ -1,0 +1,39 @@
+"""The bench's table of questions."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.figures import Spread
+from bench.questions.measure import NODES, QuestionCost
+
+
+def show_questions(console: Console, cost: QuestionCost | None) -> None:
+    """How long answers take, and what steps lose meanwhile."""
+    if cost is None:
+        return
+    table = Table(
+        *(
+            "ms a step without",
+            "with questions",
+            "times as long",
+            "answer, a step asked before, ms",
+            "a new step, ms",
+        ),
+        title=f"a question about the state of {NODES} nodes every {cost.every_s:g} s (median, least to greatest)",
+    )
+    table.add_row(
+        _whole(cost.without),
+        _whole(cost.with_),
+        f"{cost.times_as_long:.2f}",
+        _whole(cost.known_ms),
+        _whole(cost.new_ms),
+    )
+    console.print(table)
+
+
+def _whole(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    return f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.greatest:,.0f})"
