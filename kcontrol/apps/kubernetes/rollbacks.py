@@ -81,7 +81,7 @@ class RollbacksAsked:
         if uid in self._looks:
             _, look = self._looks.pop(uid)
             look.cancel()
-            await asyncio.wait([look])
+            await asyncio.gather(look, return_exceptions=True)
 
     async def close(self) -> None:
         await self.forget(())
