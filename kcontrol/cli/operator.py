@@ -9,9 +9,12 @@ import signal
 
 import click
 
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.admin.cluster import check_cluster
 from kcontrol.apps.kubernetes.operator import KubernetesOperator, OperatorTimes
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.apps.regions.rollbacks import rollbacks_of
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir
+from kcontrol.requests.region_rollbacks import no_rollbacks
 from kcontrol.settings.cluster import ClusterSettings
 
 _DEFAULTS = OperatorTimes()
@@ -48,6 +51,11 @@ _DEFAULTS = OperatorTimes()
     metavar="URL",
     help="Answer GET at this URL, such as http://0.0.0.0:8482/healthz. Default: nothing is served.",
 )
+@click.option(
+    "--allow-resets",
+    is_flag=True,
+    help="Let resources take the pipelines of a region back to a cut (rollbackRequest): steps after it are void then.",
+)
 @cluster_option
 @json_option
 @debug_option
@@ -56,6 +64,7 @@ def operator(
     resync_s: float,
     request_s: float,
     liveness: str | None,
+    allow_resets: bool,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -74,7 +83,8 @@ def operator(
     async def run() -> None:
         await check_cluster(cluster)
         times = OperatorTimes(resync_s=resync_s, request_s=request_s)
-        working = KubernetesOperator(cluster, namespaces, times)
+        rollbacks = rollbacks_of(cluster, own_checkpoints(nodes_dir(None))) if allow_resets else no_rollbacks
+        working = KubernetesOperator(cluster, namespaces, times, rollbacks)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, working.stop)
         await working.run(ready, liveness)

@@ -11,7 +11,8 @@ from kcontrol.requests.record import NotNowError
 @dataclass(frozen=True, slots=True)
 class RollbackOrder:
     """as_of: the newest change of the region that whoever asks knows of; refused if there is another one; None: whichever it
-    is. only_plan: look at everything, and change nothing."""
+    is. only_plan: look at everything, and change nothing. request_id: by which the region's answers name it; '': by one that
+    nobody has used before."""
 
     region: str
     to_cut: int
@@ -20,6 +21,7 @@ class RollbackOrder:
     leave_behind: tuple[str, ...] = ()
     as_of: int | None = None
     only_plan: bool = False
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +55,5 @@ Rollbacks = Callable[[RollbackOrder], Awaitable[RollbackFacts]]
 async def no_rollbacks(order: RollbackOrder) -> RollbackFacts:
     """Of a server that takes nothing back."""
     raise NotNowError(
-        f"this server takes no region back: start it with --allow-resets, or use kcontrol region rollback {order.region}"
+        f"this process takes no region back: start it with --allow-resets, or use kcontrol region rollback {order.region}"
     )

@@ -42,6 +42,23 @@ REFUSED = {
         bare(REGION, "r", pipelines=["a"], trigger="operatorDriven", operatorsToTrigger=["b"]),
         "not in pipelines",
     ),
+    "a participant that is a pipeline": (
+        bare(REGION, "r", pipelines=["a"], participants=["a"]),
+        "participants names a pipeline",
+    ),
+    "a participant twice": (bare(REGION, "r", pipelines=["a"], participants=["b", "b"]), "spec.participants"),
+    "a participant without a name": (
+        bare(REGION, "r", pipelines=["a"], participants=["B b"]),
+        "spec.participants",
+    ),
+    "a rollback as of whenever": (
+        bare(REGION, "r", pipelines=["a"], rollbackRequest={"id": "1", "toCut": 1}),
+        "spec.rollbackRequest.asOf",
+    ),
+    "a rollback to nowhere": (
+        bare(REGION, "r", pipelines=["a"], rollbackRequest={"id": "1", "toCut": 0, "asOf": 1}),
+        "spec.rollbackRequest.toCut",
+    ),
     "no attempts": (
         bare(REGION, "r", pipelines=["a"], maxConsecutiveResetAttempts=0),
         "maxConsecutiveResetAttempts",
@@ -62,6 +79,14 @@ def test_what_is_wrong_is_refused_with_a_sentence(kubernetes: KubernetesServer, 
     [
         (PIPELINE, {"nodes": 2, "code": CODE}),
         (REGION, {"pipelines": ["a"], "drainRequest": {"id": "1"}}),
+        (
+            REGION,
+            {
+                "pipelines": ["a"],
+                "participants": ["b"],
+                "rollbackRequest": {"id": "1", "toCut": 17, "asOf": 118, "leaveBehind": ["deliveries"]},
+            },
+        ),
         (REGION_OPERATOR, {"jobName": "taken"}),
     ],
 )

@@ -13,7 +13,7 @@ from kcontrol.core.kubernetes.regions import BY
 from kcontrol.core.model import Status
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings
-from kcontrol.core.regions.records import RegionPods, RegionRequest
+from kcontrol.core.regions.records import RegionPods, RegionRequest, RegionRequestKind
 from kcontrol.errors import ConfigurationError, NotFoundError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -103,6 +103,11 @@ class KafkaSide:
         is_there = newest is not None and newest.request_id == request.request_id
         if not is_there and reader.view.answer(request.request_id) is None:
             await reader.asked.ask(request)
+
+    async def newest_rollback(self, region: str) -> RegionRequest | None:
+        """The request for one that counts, as of the last look at the region."""
+        reader = await self._reader(region)
+        return reader.asked.requests(region).get(RegionRequestKind.ROLLBACK)
 
     async def say_pods(self, pods: RegionPods) -> None:
         """At once when others are away than before, and again while any is. Raises RetriableError, AccessError."""

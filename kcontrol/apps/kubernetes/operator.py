@@ -18,6 +18,7 @@ from kcontrol.adapters.kubernetes.watching import watch
 from kcontrol.apps.kubernetes.kafka_side import KafkaSide
 from kcontrol.apps.kubernetes.making import made
 from kcontrol.apps.kubernetes.regions import RegionsPass
+from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
 from kcontrol.apps.kubernetes.scene import Scene, read_scene, utc
 from kcontrol.core.kubernetes.conditions import status_with
 from kcontrol.core.kubernetes.nodes import node_objects
@@ -25,6 +26,7 @@ from kcontrol.core.kubernetes.pipelines import pipeline_status
 from kcontrol.core.kubernetes.resources import Manifest, meta_of
 from kcontrol.core.kubernetes.shared import coordinator_objects
 from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError, RetriableError
+from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.kubernetes")
@@ -42,14 +44,18 @@ class OperatorTimes:
 
 
 class KubernetesOperator:
-    """namespaces: (): all that its account sees."""
+    """namespaces: (): all that its account sees. rollbacks: by whom they are planned, and asked for."""
 
     def __init__(
-        self, cluster: ClusterSettings, namespaces: Collection[str] = (), times: OperatorTimes | None = None
+        self,
+        cluster: ClusterSettings,
+        namespaces: Collection[str] = (),
+        times: OperatorTimes | None = None,
+        rollbacks: Rollbacks = no_rollbacks,
     ) -> None:
         self._cluster, self._namespaces = cluster, tuple(namespaces)
         self._times = times or OperatorTimes()
-        self._clock = SystemClock()
+        self._clock, self._rollbacks = SystemClock(), RollbacksAsked(rollbacks)
         self._stop, self._news = asyncio.Event(), asyncio.Event()
         self._is_old = False
         """What was read: something was refused because of it, or has failed."""
@@ -76,6 +82,7 @@ class KubernetesOperator:
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([watches], timeout=self._times.request_s)
                     watches.cancel()
+                await self._rollbacks.close()
                 await kafka.close()
 
     async def _passes(
@@ -122,7 +129,7 @@ class KubernetesOperator:
 
     async def _one_pass(self, objects: KubernetesObjects, kafka: KafkaSide, scene: Scene) -> None:
         """A fault of one resource is no other's."""
-        regions = RegionsPass(objects, kafka, scene, self._clock)
+        regions = RegionsPass(objects, kafka, self._rollbacks, scene, self._clock)
         for region in scene.regions:
             await self._within(_called(region), regions.region(region))
         for job in scene.jobs():
@@ -133,6 +140,7 @@ class KubernetesOperator:
             for pipeline in pipelines:
                 done = self._pipeline(objects, kafka, scene, pipeline, refused)
                 await self._within(_called(pipeline), done)
+        await self._rollbacks.forget({meta_of(each).uid for each in scene.regions})
         await kafka.forget(
             {each["metadata"]["name"] for each in scene.pipelines},
             {each["metadata"]["name"] for each in scene.regions},

@@ -10,6 +10,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kubernetes.objects import KubernetesObjects
 from kcontrol.apps.kubernetes.kafka_side import KafkaSide
 from kcontrol.apps.kubernetes.making import made
+from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
 from kcontrol.apps.kubernetes.scene import Scene, seconds_since, utc
 from kcontrol.core.kubernetes.conditions import Condition, status_with
 from kcontrol.core.kubernetes.regions import (
@@ -22,6 +23,7 @@ from kcontrol.core.kubernetes.regions import (
     settings_of,
 )
 from kcontrol.core.kubernetes.resources import FINALIZER, Manifest, meta_of
+from kcontrol.core.kubernetes.rollbacks import rollback_before, rollback_status
 from kcontrol.core.kubernetes.shared import region_controllers
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import refused_settings
@@ -35,9 +37,15 @@ LEFT_AFTER_S = 600.0
 
 class RegionsPass:
     def __init__(
-        self, objects: KubernetesObjects, kafka: KafkaSide, scene: Scene, clock: SystemClock
+        self,
+        objects: KubernetesObjects,
+        kafka: KafkaSide,
+        rollbacks: RollbacksAsked,
+        scene: Scene,
+        clock: SystemClock,
     ) -> None:
-        self._objects, self._kafka, self._scene, self._clock = objects, kafka, scene, clock
+        self._objects, self._kafka, self._rollbacks = objects, kafka, rollbacks
+        self._scene, self._clock = scene, clock
 
     # --- who looks after them -------------------------------------------------------------------------------
 
@@ -110,7 +118,8 @@ class RegionsPass:
             view = await self._kafka.define(settings, defined_by(region))
         except (ConfigurationError, NotFoundError, TopicError) as error:
             reason = "Refused" if isinstance(error, ConfigurationError) else "WaitsForPipelines"
-            await self._say(region, {}, Condition("Defined", False, reason, str(error)))
+            _, conditions = rollback_status(rollback_before(region))
+            await self._say(region, {}, Condition("Defined", False, reason, str(error)), *conditions)
             return
         asked = {}
         for request in requests_of(region, self._clock.now_ms()):
@@ -118,7 +127,10 @@ class RegionsPass:
             asked[request.kind.value] = region["spec"][f"{request.kind}Request"]["id"]
         away = [one for name in region["spec"]["pipelines"] for one in self._scene.away(meta.namespace, name)]
         await self._kafka.say_pods(pods_of(region, away, self._clock.now_ms()))
-        await self._say(region, _shown(region, view, away, asked), Condition("Defined", True, "Defined"))
+        newest = await self._kafka.newest_rollback(meta.name)
+        rollback, conditions = rollback_status(await self._rollbacks.said(region, view, newest))
+        status = {**_shown(region, view, away, asked), **rollback}
+        await self._say(region, status, Condition("Defined", True, "Defined"), *conditions)
 
     async def _deleted(self, region: Manifest) -> None:
         """The definition first. Where Kafka can't be asked for long, the resource goes all the same."""
@@ -140,8 +152,8 @@ class RegionsPass:
         others = [each for each in meta.finalizers if each != FINALIZER]
         await self._objects.set_finalizers(region, others)
 
-    async def _say(self, resource: Manifest, status: dict[str, Any], condition: Condition) -> None:
-        after = status_with(resource, status, (condition,), utc(self._clock.now_ms()))
+    async def _say(self, resource: Manifest, status: dict[str, Any], *conditions: Condition) -> None:
+        after = status_with(resource, status, conditions, utc(self._clock.now_ms()))
         if after is not None:
             await self._objects.put_status(resource, after)
 

@@ -1,4 +1,4 @@
-"""Rollbacks of regions as servers are asked for them: planned here, and carried out by the region's controller."""
+"""Rollbacks of regions as servers and the operator are asked for them: planned here, carried out by a region's controller."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def rollbacks_of(cluster: ClusterSettings, own: Path) -> Rollbacks:
         asked = ""
         if not order.only_plan:
             request = request_of(order.region, RegionRequestKind.ROLLBACK, order.by)
-            asked = request.request_id
+            asked = order.request_id or request.request_id
             async with region_reader(cluster, order.region) as reader:
                 await reader.asked.ask(
                     replace(
                         request,
+                        request_id=asked,
                         to_cut=order.to_cut,
                         why=order.why,
                         leave_behind=order.leave_behind,

@@ -20,9 +20,10 @@ def settings_of(region: Mapping[str, Any]) -> RegionSettings:
     spec = region["spec"]
     trigger = _TRIGGERS[spec["trigger"]]
     attempts = RARELY_DRAINED_ATTEMPTS if trigger is Trigger.OPERATOR_DRIVEN else ATTEMPTS
+    participants = tuple(spec.get("participants", ()))
     return RegionSettings(
         region=region["metadata"]["name"],
-        members=tuple(spec["pipelines"]),
+        members=(*spec["pipelines"], *participants),
         trigger=trigger,
         triggers=tuple(spec.get("operatorsToTrigger", ())),
         period_ms=round(spec["period"] * 1000),
@@ -30,6 +31,8 @@ def settings_of(region: Mapping[str, Any]) -> RegionSettings:
         reset_timeout_ms=round(spec["resetTimeout"] * 1000),
         max_reset_attempts=spec.get("maxConsecutiveResetAttempts", attempts),
         keep_cuts=spec["keepCuts"],
+        participants=participants,
+        participant_lease_ms=round(spec["participantLease"] * 1000),
     )
 
 
@@ -39,8 +42,14 @@ def defined_by(region: Mapping[str, Any]) -> str:
     return f"{BY} {meta.namespace}/{meta.name}"
 
 
+def request_id_of(region: Mapping[str, Any], kind: RegionRequestKind, wish: str) -> str:
+    """By which the region's log names what a resource asks for. wish: its id in `spec`, which no other of its kind has."""
+    return f"{BY}-{meta_of(region).uid}-{kind}-{wish}"
+
+
 def requests_of(region: Mapping[str, Any], at_ms: int) -> list[RegionRequest]:
-    """What is asked for and was not yet: each id once, whoever asks for something else later."""
+    """What is asked for and was not yet: each id once, whoever asks for something else later. But for a rollback, which is
+    looked at first."""
     spec, meta = region["spec"], meta_of(region)
     asked = (region.get("status") or {}).get("asked") or {}
     found = []
@@ -48,7 +57,7 @@ def requests_of(region: Mapping[str, Any], at_ms: int) -> list[RegionRequest]:
         wish = spec.get(f"{kind}Request")
         if wish is None or asked.get(kind.value) == wish["id"]:
             continue
-        request_id = f"{BY}-{meta.uid}-{wish['id']}"
+        request_id = request_id_of(region, kind, wish["id"])
         hold, force = wish.get("hold", False), wish.get("force", False)
         found.append(RegionRequest(meta.name, kind, defined_by(region), at_ms, request_id, hold, force))
     return found
@@ -70,6 +79,11 @@ def region_status(view: RegionLogView, away: Sequence[str]) -> Manifest:
         "peToCompletion": {
             each.name: "" if each.part is None else each.part.value for each in newest.members
         },
+        "participants": [
+            {"name": each.name, "hasJoined": each.life >= 0}
+            for each in newest.members
+            if each.name in newest.settings.participants
+        ],
         "isRegionHealthy": newest.is_healthy and not away,
         "isCleanStart": newest.is_clean_start,
         "isHealthyFirstTime": newest.is_healthy_first_time,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod
 from kcontrol.core.kubernetes.regions import region_operator_of, region_status, requests_of, settings_of
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
-from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import RegionSettings, Trigger
+from kcontrol.core.regions.leading import began
+from kcontrol.core.regions.log_view import RegionLogView, read_on
+from kcontrol.core.regions.model import RegionSettings, Trigger, refused_settings
+from kcontrol.core.regions.records import RegionDefinition
+from kcontrol.core.regions.value import WrittenBy, change_of
 from tests.unit.kubernetes.resources import resource
 
 
@@ -21,15 +25,41 @@ def test_it_is_defined_as_a_file_would_define_it() -> None:
     driven = settings_of(region(trigger="operatorDriven", operatorsToTrigger=["totals"], drainTimeout=0.5))
     assert (driven.trigger, driven.triggers) == (Trigger.OPERATOR_DRIVEN, ("totals",))
     assert (driven.max_reset_attempts, driven.drain_timeout_ms) == (1_000, 500)
+    fed = settings_of(region(participants=["mq-bridge"], participantLease=2.5))
+    assert fed == RegionSettings(
+        "orders",
+        ("enrich", "totals", "mq-bridge"),
+        participants=("mq-bridge",),
+        participant_lease_ms=2_500,
+    )
+    assert fed.pipelines == ("enrich", "totals")
+    assert refused_settings(fed) == ""
 
 
 def test_each_id_asks_once() -> None:
     wanted = region(drainRequest={"id": "d1", "hold": True}, resetRequest={"id": "r1", "force": True})
     reset, drain = requests_of(wanted, 5)
     assert (reset.kind, reset.force, drain.kind, drain.hold) == ("reset", True, "drain", True)
-    assert drain.request_id == "kubernetes-uid-of-orders-d1"
+    assert drain.request_id == "kubernetes-uid-of-orders-drain-d1"
     asked = {**wanted, "status": {"asked": {"drain": "d1", "reset": "r0"}}}
     assert [each.kind for each in requests_of(asked, 5)] == ["reset"]
+
+
+def test_an_id_is_of_its_kind() -> None:
+    """What became of a resume was taken for what became of a reset with the same id, which then was never asked for."""
+    both = requests_of(region(resumeRequest={"id": "r1"}, resetRequest={"id": "r1"}), 5)
+    assert len({each.request_id for each in both}) == 2
+
+
+def test_participants_are_shown_as_the_region_knows_them() -> None:
+    value = began(RegionDefinition("orders", settings_of(region(participants=["bridge"])), "ana", 5, "d1"))
+    change = change_of(value.value, value.happened, WrittenBy("c", 1, 1))
+    shown = region_status(read_on(RegionLogView(), [change]), ())
+    assert shown["participants"] == [{"name": "bridge", "hasJoined": False}]
+    assert shown["peToCompletion"] == {"enrich": "", "totals": "", "bridge": ""}
+    joined = [replace(each, life=7) if each.name == "bridge" else each for each in change.members]
+    shown = region_status(read_on(RegionLogView(), [replace(change, members=tuple(joined))]), ())
+    assert shown["participants"] == [{"name": "bridge", "hasJoined": True}]
 
 
 def test_nobody_has_been_in_charge_yet() -> None:
