@@ -24,8 +24,8 @@ class SparkEnvironment:
     ivy: Path
 
 
-def prepare() -> SparkEnvironment:
+def prepare(lock: Path = LOCK, name: str = "spark") -> SparkEnvironment:
     """Make the environment unless the one there is complete and of this lock. Raises
     CalledProcessError with pip's output."""
-    root = made_of(LOCK, "spark")
+    root = made_of(lock, name)
     return SparkEnvironment(root / "bin" / "python", root / "ivy")

@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from bench.figures import MeasuredStep, Run
 from bench.plan import Measurement, Places
@@ -49,18 +51,33 @@ def _batches(
         command = command_of(
             environment, places, measurement.workload, sink, scratch, measurement.step_records, steps
         )
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))
-        }
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=clean, check=False
-        )
-    if done.returncode != 0:
-        raise RuntimeError(f"Spark's side of {measurement.workload} failed:\n{done.stderr[-4_000:]}")
-    found: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
+        found: list[dict[str, int]] = said_by(command, f"Spark's side of {measurement.workload}")
     return found
+
+
+def said_by(
+    command: Sequence[str], what: str, more: Mapping[str, str] | None = None, timeout_s: float = RUN_TIMEOUT_S
+) -> Any:
+    """What an application of Spark's own prints as its last line, in JSON. more: variables that it needs.
+
+    Raises RuntimeError with what it said when it fails.
+    """
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))
+    }
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env={**clean, **(more or {})},
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{what} failed:\n{done.stderr[-4_000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def command_of(

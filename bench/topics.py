@@ -4,6 +4,7 @@ only."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -56,14 +57,14 @@ def record(number: int, keys: int = KEYS) -> tuple[bytes, bytes]:
 
 
 def _chunks(
-    first: int, records: int, partitions: int, keys: int
+    first: int, records: int, partitions: int, record_of: Callable[[int], tuple[bytes, bytes]]
 ) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
     """Lists of messages for one partition each; record n goes to partition n % partitions."""
     for start in range(first, first + records, CHUNK_RECORDS * partitions):
         end = min(start + CHUNK_RECORDS * partitions, first + records)
         for partition in range(partitions):
             offset = (partition - start) % partitions
-            pairs = (record(number, keys) for number in range(start + offset, end, partitions))
+            pairs = map(record_of, range(start + offset, end, partitions))
             yield partition, [{"key": key, "value": value} for key, value in pairs]
 
 
@@ -77,9 +78,11 @@ def fill(
     *,
     by_key: bool = False,
     batch_records: int = 10_000,
+    record_of: Callable[[int], tuple[bytes, bytes]] | None = None,
 ) -> None:
     """Append `records` numbered records, spread evenly over partitions, or placed by their keys as Kafka's clients do.
-    batch_records: at most, of one partition. Raises KafkaException unless all are acknowledged."""
+    batch_records: at most, of one partition. record_of: key and value of each number; None: `record`. Raises KafkaException
+    unless all are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -97,7 +100,8 @@ def fill(
         if error is not None:
             failures.append(error)
 
-    for partition, messages in _chunks(first, records, partitions, keys):
+    make = record_of or partial(record, keys=keys)
+    for partition, messages in _chunks(first, records, partitions, make):
         while len(producer) > 2 * CHUNK_RECORDS:
             producer.poll(0.01)
         producer.produce_batch(

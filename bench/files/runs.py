@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from bench.kcontrol_side import measured_steps
 from bench.plan import Places
 from bench.running import with_coordinator
 from bench.spark_environment import SparkEnvironment
+from bench.spark_side import said_by
 from bench.topics import create_topics, delete_topics
 from examples import processes
 
@@ -69,17 +67,7 @@ def run_spark(
                 str(APP),
                 *(f"--{name}={value}" for name, value in options.items()),
             ]
-            clean = {
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))
-            }
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=clean, check=False
-            )
+            found: list[dict[str, object]] = said_by(command, "Spark's side", timeout_s=RUN_TIMEOUT_S)
     finally:
         delete_topics(places.bootstrap_servers, sink)
-    if done.returncode != 0:
-        raise RuntimeError(f"Spark's side failed:\n{done.stderr[-4_000:]}")
-    found: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
     return found

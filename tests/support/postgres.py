@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -53,8 +53,10 @@ def find_server() -> Path | None:
 class PostgresServer:
     """Running for as long as the block does. The user `postgres` has PASSWORD over the network."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, settings: Mapping[str, str] | None = None) -> None:
+        """settings: that are not as tests have them."""
         self._programs = programs
+        self._settings = {**_SETTINGS, **(settings or {})}
         self.directory = Path(tempfile.mkdtemp(prefix="kcontrol-pg-"))
         (self.port,) = free_ports(1)
         self._user = _other_user()
@@ -84,7 +86,7 @@ class PostgresServer:
         return self.directory / "data"
 
     def start(self) -> None:
-        settings = {**_SETTINGS, "port": self.port, "unix_socket_directories": str(self.directory)}
+        settings = {**self._settings, "port": self.port, "unix_socket_directories": str(self.directory)}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run(
             "pg_ctl", "-D", str(self._data), "-w", "-o", options, "-l", str(self.directory / "log"), "start"
