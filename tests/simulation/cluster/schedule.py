@@ -19,7 +19,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
 )
-from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
+from kcontrol.core.cluster.model import LATEST_LEVEL, ClusterPolicy, Scheduler
 from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
@@ -62,15 +62,15 @@ class ClusterSchedule:
         self.resizing = Random(f"resizing {seed}")
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
-        self.newest_level = 3 if self.resizes else 2
+        self.newest_level = LATEST_LEVEL if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         if self.resizes and not self.two_codes:
-            self.say(RaiseLevel(2))
-            self.say(RaiseLevel(3))
+            for level in range(2, LATEST_LEVEL + 1):
+                self.say(RaiseLevel(level))
         for _ in range(self.random.randint(1, 7)):
             self.add_host()
 
