@@ -150,6 +150,8 @@ class ClusterSchedule:
             self.user.wishes()
         if self.resizes and self.resizing.random() < 0.12:
             self.user.resizes()
+        if self.resizes and self.user.ends and self.resizing.random() < 0.3:
+            self.user.ends_and_begins()
         if self.resizes and self.resizing.random() < 0.1 and asker_frozen(self):
             self.done[asker_frozen.__name__] += 1
 

@@ -24,7 +24,7 @@ class User:
     def __init__(self, schedule: ClusterSchedule) -> None:
         self._schedule = schedule
         self._requests = 0
-        self._ends = schedule.resizing.random() < 0.5
+        self.ends = schedule.resizing.random() < 0.5
         """Whether jobs that are being given another number of nodes are killed."""
 
     def wishes(self) -> None:
@@ -58,31 +58,31 @@ class User:
             s.say(RaiseLevel(s.world.truth.level + 1))
             return
         under_way = sorted(job.name for job in s.world.truth.active() if job.kept)
-        if self._ends_and_begins(under_way, request := f"q{self._requests}"):
-            return
         again = under_way and s.resizing.random() < 0.6
         job, as_of = s.resizing.choice(under_way if again else JOBS), len(s.world.log) - 1
         nodes = s.resizing.randint(1, 4)
         if again and s.resizing.random() < 0.4:  # It is taken back.
             nodes = s.world.truth.jobs[job].kept
-        s.say(ResizeJob(job, request, as_of, nodes))
+        s.say(ResizeJob(job, f"q{self._requests}", as_of, nodes))
 
-    def _ends_and_begins(self, under_way: list[str], request: str) -> bool:
+    def ends_and_begins(self) -> None:
         """A job that is being given another number of nodes is killed; one that was is submitted again, mostly with the number
-        that its pipeline had, so that processes begin with that."""
+        that its pipeline has, so that processes begin with that."""
         s, as_of = self._schedule, len(self._schedule.world.log) - 1
-        ended = sorted(job.name for job in s.world.truth.jobs.values() if job.kept and not job.active)
-        drawn = s.resizing.random()
-        if under_way and self._ends and drawn < 0.15:
-            s.say(KillJob(s.resizing.choice(under_way), request, as_of))
-        elif ended and drawn < 0.7:
+        self._requests += 1
+        request, drawn, layouts = f"q{self._requests}", s.resizing.random(), s.world.layouts
+        jobs = [job for _, job in sorted(s.world.truth.jobs.items()) if job.kept and job.name in layouts]
+        ended = [job.name for job in jobs if not job.active]
+        under_way = [job.name for job in jobs if job.active]
+        asked = [(job, layouts[job].under_way()) for job in under_way]
+        fewer = [job for job, one in asked if one is not None and 0 < one.nodes < layouts[job].nodes]
+        if under_way and drawn < (0.7 if fewer else 0.1):
+            s.say(KillJob(s.resizing.choice(fewer or under_way), request, as_of))
+        elif ended and drawn < 0.9:
             job = s.resizing.choice(ended)
-            nodes = s.world.layouts[job].nodes or 1
+            nodes = layouts[job].nodes or 1
             nodes = nodes if s.resizing.random() < 0.7 else s.resizing.randint(1, 4)
             s.say(SubmitJob(job, request, as_of, "package-1", (TaskSpec(TASK, nodes, nodes),)))
-        else:
-            return False
-        return True
 
     def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
         random = self._schedule.random
