@@ -102,5 +102,7 @@ RULES_OF_RESIZING = (
         (faults.asker_frozen,),
         resizes=True,
     ),
-    ClusterRule(_who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=15, resizes=True),
+    ClusterRule(
+        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=15, resizes=True, ends=True
+    ),
 )

@@ -44,7 +44,9 @@ class ClusterSchedule:
         likely: Collection[Fault] = (),
         two_codes: bool | None = None,
         resizes: bool | None = None,
+        ends: bool | None = None,
     ) -> None:
+        self.ends = ends
         self.random = Random(seed)
         self._rare = Random(seed)
         """For what shall not change which schedule a seed is."""

@@ -24,7 +24,8 @@ class User:
     def __init__(self, schedule: ClusterSchedule) -> None:
         self._schedule = schedule
         self._requests = 0
-        self.ends = schedule.resizing.random() < 0.5
+        drawn = schedule.resizing.random() < 0.5
+        self.ends = drawn if schedule.ends is None else schedule.ends
         """Whether jobs that are being given another number of nodes are killed."""
 
     def wishes(self) -> None:
