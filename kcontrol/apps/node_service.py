@@ -225,6 +225,7 @@ class NodeService:
             rebind=rebind or self._bound,
             output_partitions=options.output_partitions,
             warm=warm,
+            placed=is_new and options.placement is not None,
         )
 
     async def run(

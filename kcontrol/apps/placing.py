@@ -47,6 +47,13 @@ def seat(view: PipelineView, steps: StepsView, preparation: Preparation) -> Node
     return NodeSeat(nodes_in_force(view, steps), ready if fits else None, replaced)
 
 
+def first_seat(view: PipelineView, steps: StepsView, preparation: Preparation, who: WouldBe) -> NodeSeat:
+    """As `seat`, of a process that waits for its first. Where there is no pipeline, because it was deleted since its job was
+    there last, who was placed is one of as many nodes as were asked for."""
+    found = seat(view, steps, preparation)
+    return NodeSeat(who.pipeline.nodes, None) if who.placed and found.nodes == 0 else found
+
+
 async def until_placed(
     who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
 ) -> tuple[NodeSeat, PassedOn]:
@@ -74,7 +81,7 @@ async def _until_placed(
     said, heard = "", HeardLogs(logs)
     while True:
         await until_deadline(heard.read, "waiting for a place", _log, deadline_ms)
-        found = seat(logs.view, logs.committed, preparation)
+        found = first_seat(logs.view, logs.committed, preparation, who)
         nodes = found.nodes
         free = _why_free(who, logs, heard) if who.instead and nodes > who.node else ""
         if free:

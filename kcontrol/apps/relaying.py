@@ -76,7 +76,7 @@ class WouldBe:
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, and runs the input of the last step, so that their code is warm; None: nothing
-    has to be."""
+    has to be. placed: an agent has started it, so that it is the node, too, where the pipeline is not there any more."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -89,6 +89,7 @@ class WouldBe:
     gone: Callable[[NodeJoin], bool] = lambda _: False
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
+    placed: bool = False
 
 
 def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:

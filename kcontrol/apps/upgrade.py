@@ -7,6 +7,7 @@ goes on where it was; and since the coordinator makes the change, one that is un
 
 from __future__ import annotations
 
+from kcontrol.apps.agent.resizing import placed_job
 from kcontrol.apps.live_layout import is_at_work, withdraw
 from kcontrol.apps.new_processes import check_hosts
 from kcontrol.apps.pipeline_logs import pipeline_logs
@@ -21,6 +22,7 @@ from kcontrol.apps.upgrade_turn import (
 from kcontrol.core.model import LayoutPhase, LayoutRequest, UpgradeWay
 from kcontrol.errors import ConfigurationError, KcontrolError
 from kcontrol.requests.record import NotNowError
+from kcontrol.requests.resizing import ForAgents, refuse_beside_agents
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.upgrades import (
     UpgradeTurn,
@@ -45,6 +47,7 @@ async def upgrade(asked: UpgradeAsked, tell: Tell) -> list[NodeUpgraded]:
             f"pipeline {asked.pipeline!r} does not run, so there is nothing to be done while it does: start its nodes with the "
             "new code, each in its own directory; they go on where it was stopped"
         )
+    refuse_beside_agents(await placed_job(asked.cluster, asked.pipeline), ForAgents.UPGRADE)
     done: list[NodeUpgraded] = []
     turn, request = await _begun(asked, tell)
     while True:
@@ -127,6 +130,8 @@ def _check(asked: UpgradeAsked, turn: UpgradeTurn) -> None:
 async def withdraw_upgrade(cluster: ClusterSettings, pipeline: str) -> str:
     """Give up the change that was asked for and is not made; what is left to be said of it, or ''. Raises KcontrolError: it
     is made."""
+    job = await placed_job(cluster, pipeline)
+    refuse_beside_agents(job if job is not None and job.kept else None, ForAgents.WITHDRAWAL)
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
         newest, nodes = logs.view.layout_request(), layout_nodes(logs)

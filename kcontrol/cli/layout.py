@@ -21,6 +21,7 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option, node
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
 from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
+from kcontrol.requests.resizing import ForAgents, refuse_beside_agents
 from kcontrol.settings.cluster import ClusterSettings
 
 
@@ -182,11 +183,8 @@ async def _by_agents(
 ) -> bool:
     """Whether agents start and end the nodes. Raises ConfigurationError for what they can't do."""
     job = await placed_job(cluster, pipeline)
-    if job is not None and (replaced or without is not None):
-        raise ConfigurationError(
-            f"agents run pipeline {pipeline!r}, and start and end its nodes themselves: say how many there are to be "
-            "(--nodes); to free a host, kcontrol drain it"
-        )
+    if replaced or without is not None:
+        refuse_beside_agents(job, ForAgents.NODES)
     return job is not None
 
 

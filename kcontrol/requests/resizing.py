@@ -4,8 +4,10 @@ written here."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from uuid import uuid4
 
+from kcontrol.core.cluster.model import ClusterJob
 from kcontrol.core.model import AgentPlacement, LayoutRequest
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.layout_requests import is_at_work, live_change, next_number
@@ -15,6 +17,17 @@ from kcontrol.views.upgrades import fate_of, nodes_in_force
 
 TIMEOUT_MS = 15 * 60_000
 """For all who are to be nodes to be ready."""
+
+
+class ForAgents(Enum):
+    """What is asked of a pipeline and can't be where agents run it, by what is to be done instead."""
+
+    NODES = (
+        "say how many there are to be with kcontrol layout {pipeline} --nodes N, which tells them; to free a host, kcontrol "
+        "drain it"
+    )
+    WITHDRAWAL = "they go on asking for the number that was said last: kcontrol layout {pipeline} --withdraw tells them"
+    UPGRADE = "give them the new code with kcontrol submit or kcontrol place, by which all of them begin anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +99,13 @@ def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> boo
             raise
         return False
     return True
+
+
+def refuse_beside_agents(job: ClusterJob | None, asked_for: ForAgents) -> None:
+    """Raise ConfigurationError if agents run a pipeline as this job: they start and end its nodes as the log of their cluster
+    says, which what is asked of the pipeline's own log says nothing to. None: there is no such job."""
+    if job is not None and job.active:
+        raise ConfigurationError(
+            f"agents run pipeline {job.name!r}, and start and end its nodes themselves: "
+            f"{asked_for.value.format(pipeline=job.name)}. Nothing was changed"
+        )

@@ -11,6 +11,7 @@ from kcontrol.adapters.http.plane import AsOf, ThePipeline, ThePlane, as_of
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.requests import ACCEPTED, Accepted, ask
 from kcontrol.requests.layout_requests import layout_request, withdrawal_request
+from kcontrol.requests.resizing import ForAgents, refuse_beside_agents
 from kcontrol.views.layout_facts import LayoutFacts, layout_of
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}/layout", tags=["layout"])
@@ -72,8 +73,10 @@ async def change_layout(
     """Go on with other nodes while steps are made, once all processes that are to be nodes have copied what they lack.
 
     New ones are started by you (`kcontrol node --new` or `--instead`). It is made as a whole or not at all, and takes the
-    place of what was asked for before and is not made yet. Refused of a pipeline that does not run.
+    place of what was asked for before and is not made yet. Refused of a pipeline that does not run, and of one that agents
+    run: `kcontrol layout` tells them.
     """
+    refuse_beside_agents(plane.agents().replica.jobs.get(pipeline.pipeline), ForAgents.NODES)
     requests = layout_request(
         *(pipeline, order.nodes, order.without, tuple(order.replace)),
         timeout_ms=order.timeout_ms,
@@ -84,5 +87,8 @@ async def change_layout(
 
 @router.post("/withdraw", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def withdraw_layout(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
-    """Give up what was asked for before, if it is not made yet."""
+    """Give up what was asked for before, if it is not made yet. Refused while agents ask for it: `kcontrol layout` tells
+    them."""
+    job = plane.agents().replica.jobs.get(pipeline.pipeline)
+    refuse_beside_agents(job if job is not None and job.kept else None, ForAgents.WITHDRAWAL)
     return await ask(plane, pipeline, response, withdrawal_request(pipeline))

@@ -15,7 +15,7 @@ from kcontrol.apps.live_layout import LOOK_EVERY_S, followed
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.backoff import Backoff, Deadline
 from kcontrol.core.cluster.entries import RaiseLevel, ResizeJob
-from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob, Replica
+from kcontrol.core.cluster.model import RESIZE_LEVEL, RESUMED_LEVEL, ClusterJob, Replica
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus
 from kcontrol.errors import KcontrolError, NotFoundError, TopicError
@@ -121,10 +121,12 @@ async def resize(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
 
 
 async def _raise_level(view: ClusterView) -> None:
-    """To the one at which jobs can be resized, once everybody supports it."""
+    """To the one at which jobs can be resized, once everybody supports it, and where everybody does to the next, at which that
+    outlasts the end of a job."""
     for _ in range(LEVEL_TRIES):
         value = await view.look()
-        if value.level >= RESIZE_LEVEL:
+        known = min((agent.levels[1] for agent in value.agents.values()), default=RESUMED_LEVEL)
+        if value.level >= min(max(known, RESIZE_LEVEL), RESUMED_LEVEL):
             return
         older = sorted(agent.name for agent in value.agents.values() if agent.levels[1] < RESIZE_LEVEL)
         if older:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import CompleteTask, KillJob, ResizeJob, SubmitJob, TaskFailed
-from kcontrol.core.cluster.model import ClusterJob, JobState, Place, TaskSpec, bad_key
+from kcontrol.core.cluster.model import RESUMED_LEVEL, ClusterJob, JobState, Place, TaskSpec, bad_key
 
 
 def on_submit(change: Change, entry: SubmitJob) -> None:
@@ -21,17 +21,23 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
     if known is None or not known.active:
         if len(change.replica.active()) >= change.replica.policy.jobs:
             raise EntryRejectedError("as many jobs are active as may be")
-        change.put_job(job)
+        change.put_job(_resumed(known, job) if change.level >= RESUMED_LEVEL else job)
     elif _asks_the_same(known, entry):
         change.put_job(replace(known, touched=change.offset, request=entry.request))
         return
     else:
-        if known.kept and job.resizable:
-            job = replace(job, kept=known.kept, most=max(known.most, job.nodes))
-        change.put_job(replace(job, id=known.id))
+        change.put_job(replace(_resumed(known, job), id=known.id))
         _place_anew(change, job)
     forget_bad(change, entry.job)
     change.reschedule = True
+
+
+def _resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
+    """What was asked of its pipeline for the job before may have come about, or may come yet: its warden looks, and makes it
+    void."""
+    if known is None or not known.kept or not job.resizable:
+        return job
+    return replace(job, kept=known.kept, most=max(known.most, job.nodes))
 
 
 def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob) -> None:
@@ -84,13 +90,18 @@ def on_kill(change: Change, entry: KillJob) -> None:
 
 def _finish(change: Change, job: ClusterJob) -> None:
     """It gets no place any more. The newest finished jobs are kept, and how far what was forgotten
-    reached."""
+    reached. Those that were given another number of nodes are not counted among them: it has to be known when they are
+    submitted again."""
     change.put_job(replace(job, touched=change.offset))
     forget_bad(change, job.name)
+    policy, all_kept = change.replica.policy, change.level >= RESUMED_LEVEL
     finished = sorted(
         (one for one in change.replica.jobs.values() if not one.active), key=lambda one: one.touched
     )
-    for old in finished[: max(0, len(finished) - change.replica.policy.finished_jobs)]:
+    resumable = [one for one in finished if all_kept and one.kept]
+    others = [one for one in finished if one not in resumable]
+    over = others[: max(0, len(others) - policy.finished_jobs)]
+    for old in over + resumable[: max(0, len(resumable) - policy.jobs)]:
         change.drop_job(old.name)
         change.set(forgotten=max(change.replica.forgotten, old.touched))
     change.reschedule = True

@@ -16,9 +16,11 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 3
+LATEST_LEVEL = 4
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
+RESUMED_LEVEL = 4
+"""From here on one that ended meanwhile is given it still, once it is submitted again."""
 
 LEFT_OUT = "left out"
 """Of a field that came with a later level: what it is where it is no part of the canonical form."""
@@ -147,7 +149,7 @@ class ClusterJob:
     submission. touched: offset of the newest entry of a user that counted; what somebody wished who had not
     read as far is void. request: of that entry. package: what is run, by a name that says its content. done:
     tasks that are complete. kept: while it is being given another number of nodes, so many are not taken
-    away, because its pipeline's layout has them; 0: it is not. most: so many it may have by now.
+    away, because its pipeline's layout has them; 0: it is not; of an ended job: it was. most: so many it may have by now.
     """
 
     name: str

@@ -34,6 +34,7 @@ from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.core.cluster.model import EMPTY, ClusterJob
 from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.requests.resets import ResetFacts, ResetOrder
 from kcontrol.requests.table_questions import TableAnswer, TableColumn, TableQuestion
@@ -64,6 +65,7 @@ class Api:
     writes: makes the topic of the output.
     reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its
     name is one that no other test has, unless `topic` says another.
+    jobs: that agents run, as the server knows them.
     """
 
     told: Told
@@ -73,6 +75,7 @@ class Api:
     reaches: Callable[..., Awaitable[None]]
     writes: Callable[[], Awaitable[OutputSpec]]
     settings: ClusterSettings
+    jobs: dict[str, ClusterJob]
 
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         """The body, of a response that must have this status."""
@@ -190,6 +193,7 @@ async def _serve(
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
         register_cluster(registry, ClusterSeen)
+        jobs: dict[str, ClusterJob] = {}
         register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
@@ -203,6 +207,7 @@ async def _serve(
                 look=look,
                 pushes=PushDesk(pushes),
                 resets=reset,
+                agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
             ),
             HttpLimits(max_push_bytes=MAX_PUSH_BYTES),
             None,
@@ -213,7 +218,7 @@ async def _serve(
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S
             ) as client:
-                yield Api(told, client, projections, server, reaches, writes, settings)
+                yield Api(told, client, projections, server, reaches, writes, settings, jobs)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcontrol.core.cluster.model import ClusterJob, JobState, TaskSpec
 from kcontrol.core.model import CheckpointSpec, LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
 from tests.contract.http.conftest import Api, Run
 from tests.unit.core.made import SPEC
@@ -119,5 +120,29 @@ def test_a_pipeline_that_does_not_run_is_not_changed_from_here(run: Run) -> None
         refused = await api.post(f"{P}/layout", 409, body={"replace": [0]})
         assert "does not run" in refused["detail"]
         assert await _asked(api) == []
+
+    run(scenario)
+
+
+JOB = ClusterJob("p", 4, 4, 4, "q", "file:p.py", (TaskSpec("nodes", 1, 1),))
+
+
+def test_what_agents_run_is_changed_by_telling_them_and_not_from_here(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begun(api)
+        api.jobs["p"] = JOB
+        for body in ({"nodes": 2}, {"without": 0}, {"replace": [0]}):
+            refused = await api.post(f"{P}/layout", 422, body=body)
+            assert "kcontrol layout p --nodes N, which tells them" in refused["detail"]
+        assert await _asked(api) == []
+        api.jobs["p"] = replace(JOB, kept=1, most=2)
+        refused = await api.post(f"{P}/layout/withdraw", 422)
+        assert "kcontrol layout p --withdraw" in refused["detail"]
+        assert await _asked(api) == []
+        api.jobs["p"] = replace(JOB, state=JobState.KILLED, kept=1, most=2)
+        await api.post(f"{P}/layout", body={"replace": [0]})
+        api.jobs["p"] = JOB
+        await api.post(f"{P}/layout/withdraw")
+        assert [each.nodes for each in await _asked(api)] == [1, 0], "of whoever runs it, and withdrawn again"
 
     run(scenario)

@@ -19,7 +19,7 @@ from kcontrol.apps.agent.placing import place
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import Prepare
-from kcontrol.core.cluster.model import LATEST_LEVEL, RESIZE_LEVEL
+from kcontrol.core.cluster.model import LATEST_LEVEL, RESUMED_LEVEL
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
 from kcontrol.requests.record import NotNowError
@@ -55,7 +55,7 @@ def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settin
             before = view.replica.places()
             made = await place(view, "p", 2, "p.py")
             assert made.changes[0] == "job p: 1 -> 2 nodes, once its pipeline's layout has them"
-            assert view.replica.level == RESIZE_LEVEL
+            assert view.replica.level == RESUMED_LEVEL
             assert len(view.replica.places()) == 2
             assert before.items() <= view.replica.places().items()
 

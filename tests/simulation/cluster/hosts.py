@@ -304,6 +304,6 @@ class HostAgent:
                 self.machine.resized(one, nodes)
         for one in self.machine.resizings():
             layout = self.world.layouts.get(one.job)
-            if layout is not None and layout.nodes:
+            if layout is not None and layout.runs:
                 found, asks = layout.look(one)
                 self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))

@@ -20,7 +20,7 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.explain import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
-from kcontrol.core.cluster.model import Replica, Scheduler, Unit, bad_key
+from kcontrol.core.cluster.model import RESUMED_LEVEL, Replica, Scheduler, Unit, bad_key
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
 from kcontrol.core.cluster.wards import Ward
@@ -203,7 +203,8 @@ def check_jobs(done: Applied) -> None:
         else:
             again = isinstance(done.entry, SubmitJob) and job.id == job.revision == done.offset
             require(again, ENDED_STAYS, (job, done.entry))
-    finished = [job.name for job in value.jobs.values() if not job.active]
+    resumable = value.level >= RESUMED_LEVEL
+    finished = [job.name for job in value.jobs.values() if not job.active and not (resumable and job.kept)]
     require(len(finished) <= value.policy.finished_jobs, BOUNDED_JOBS, finished)
     if not value.bad and not any(task.tags for job in value.active() for task in job.tasks):
         check_no_needless_wait(value)

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 
+TASK = "nodes"
+"""Of jobs that can be resized."""
 ONLY_WHILE_RESIZED = "no layout is changed by agents while its job is given no other number of nodes"
 
 
 class PipelineLayout:
-    """Of one pipeline, over all lives of its job. nodes: how many there are; 0: it does not run. made: so many changes.
-    told: of the newest request that was answered."""
+    """Of one pipeline, over all lives of its job. nodes: how many there are; 0: nobody knows. runs: not while its job has
+    ended. made: so many changes. told: of the newest request that was answered."""
 
     def __init__(self, job: str) -> None:
         self.nodes = self.made = 0
+        self.runs = False
         self.told = ""
         self._view = PipelineView.empty(job)
         self._offset = 0
@@ -39,7 +42,14 @@ class PipelineLayout:
         their number."""
         asked = self._view.layout_request()
         self.told = self.told if asked is None else asked.request_id
-        self.nodes, self.made = nodes, self.made + 1
+        self.nodes, self.made, self.runs = nodes, self.made + 1, nodes > 0
+
+    def end(self, stays: bool) -> None:
+        """With its job. stays: the layout is what it was, and what was asked for may still count, once it runs again."""
+        if stays:
+            self.runs = False
+        else:
+            self.begin(0)
 
     def under_way(self) -> LayoutRequest | None:
         """The newest request that counts, unless it was answered."""
@@ -66,28 +76,29 @@ class PipelineLayout:
 
 def change_layouts(s: ClusterSchedule) -> None:
     """What coordinators do in a while."""
-    for job, layout in sorted(running_layouts(s.world).items()):
-        asked = layout.under_way()
+    for job, layout in sorted(s.world.layouts.items()):
+        asked = layout.under_way() if layout.nodes else None
         if asked is None or s.resizing.random() >= 0.3:
             continue
         if asked.nodes == 0 or asked.number != layout.made + 1 or s.resizing.random() < 0.1:
             layout.told = asked.request_id
         elif can_be_made(s, job, asked):
-            value = s.world.truth.jobs[job]
-            require(value.kept > 0 or asked.nodes == value.nodes, ONLY_WHILE_RESIZED, (value, asked))
+            value = s.world.truth.jobs.get(job)
+            wanted = value is None or not value.active or value.kept > 0 or asked.nodes == value.nodes
+            require(wanted, ONLY_WHILE_RESIZED, (value, asked))
             layout.nodes, layout.made, layout.told = asked.nodes, layout.made + 1, asked.request_id
             s.world.counts["layout changed"] += 1
 
 
 def running_layouts(world: ClusterWorld) -> dict[str, PipelineLayout]:
     """Of jobs that are active and can be resized."""
-    return {job: layout for job, layout in world.layouts.items() if layout.nodes}
+    return {job: layout for job, layout in world.layouts.items() if layout.runs}
 
 
 def can_be_made(s: ClusterSchedule, job: str, asked: LayoutRequest) -> bool:
-    """Whether all whom the change is about are there."""
-    task, most = s.world.truth.jobs[job].tasks[0].name, max(asked.nodes, s.world.layouts[job].nodes)
-    return all(_is_there(s, (job, task, index)) for index in range(most))
+    """Whether all whom the change is about are there, be it that their job has ended just now."""
+    most = max(asked.nodes, s.world.layouts[job].nodes)
+    return all(_is_there(s, (job, TASK, index)) for index in range(most))
 
 
 def _is_there(s: ClusterSchedule, unit: Unit) -> bool:

@@ -20,6 +20,8 @@ class ClusterRule:
     begin: int = 0
     two_codes: bool = False
     resizes: bool = False
+    ends: bool = False
+    """Whether jobs are killed while they are resized."""
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")

@@ -71,6 +71,14 @@ def _where_nothing_is_to_be_done_nothing_is_asked_for() -> Patches:
     return (patch.object(PipelineLayout, "look", look),)
 
 
+def _who_is_submitted_again_is_not_resized() -> Patches:
+    def resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
+        return job if known is not None and not known.active else right(known, job)
+
+    right = jobs._resumed
+    return (patch.object(jobs, "_resumed", resumed),)
+
+
 RULES_OF_RESIZING = (
     ClusterRule(_nodes_go_before_the_layout_is_without_them, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
     ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
@@ -93,5 +101,8 @@ RULES_OF_RESIZING = (
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
         resizes=True,
+    ),
+    ClusterRule(
+        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=15, resizes=True, ends=True
     ),
 )

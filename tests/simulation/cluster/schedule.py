@@ -19,7 +19,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
 )
-from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
+from kcontrol.core.cluster.model import LATEST_LEVEL, ClusterPolicy, Scheduler
 from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
@@ -44,7 +44,9 @@ class ClusterSchedule:
         likely: Collection[Fault] = (),
         two_codes: bool | None = None,
         resizes: bool | None = None,
+        ends: bool | None = None,
     ) -> None:
+        self.ends = ends
         self.random = Random(seed)
         self._rare = Random(seed)
         """For what shall not change which schedule a seed is."""
@@ -62,15 +64,15 @@ class ClusterSchedule:
         self.resizing = Random(f"resizing {seed}")
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
-        self.newest_level = 3 if self.resizes else 2
+        self.newest_level = LATEST_LEVEL if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         if self.resizes and not self.two_codes:
-            self.say(RaiseLevel(2))
-            self.say(RaiseLevel(3))
+            for level in range(2, LATEST_LEVEL + 1):
+                self.say(RaiseLevel(level))
         for _ in range(self.random.randint(1, 7)):
             self.add_host()
 
@@ -150,6 +152,8 @@ class ClusterSchedule:
             self.user.wishes()
         if self.resizes and self.resizing.random() < 0.12:
             self.user.resizes()
+        if self.resizes and self.user.ends and self.resizing.random() < 0.3:
+            self.user.ends_and_begins()
         if self.resizes and self.resizing.random() < 0.1 and asker_frozen(self):
             self.done[asker_frozen.__name__] += 1
 

@@ -393,7 +393,7 @@ def test_the_simulator_finds_what_a_rule_is_for(rule: ClusterRule) -> None:
     try:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes).run()
+                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
                     print(f"seed {seed}: {violation.name}")  # noqa: T201

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcontrol.core.cluster.entries import Configure, Drain, KillJob, RaiseLevel, ResizeJob, SubmitJob
 from kcontrol.core.cluster.model import Scheduler, TaskSpec
 from kcontrol.core.cluster.wards import Ward
+from tests.simulation.cluster.layouts import TASK
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.schedule import ClusterSchedule
@@ -23,6 +24,9 @@ class User:
     def __init__(self, schedule: ClusterSchedule) -> None:
         self._schedule = schedule
         self._requests = 0
+        drawn = schedule.resizing.random() < 0.5
+        self.ends = drawn if schedule.ends is None else schedule.ends
+        """Whether jobs that are being given another number of nodes are killed."""
 
     def wishes(self) -> None:
         """One wish, as of what the log holds now."""
@@ -61,6 +65,25 @@ class User:
         if again and s.resizing.random() < 0.4:  # It is taken back.
             nodes = s.world.truth.jobs[job].kept
         s.say(ResizeJob(job, f"q{self._requests}", as_of, nodes))
+
+    def ends_and_begins(self) -> None:
+        """A job that is being given another number of nodes is killed; one that was is submitted again, mostly with the number
+        that its pipeline has, so that processes begin with that."""
+        s, as_of = self._schedule, len(self._schedule.world.log) - 1
+        self._requests += 1
+        request, drawn, layouts = f"q{self._requests}", s.resizing.random(), s.world.layouts
+        jobs = [job for _, job in sorted(s.world.truth.jobs.items()) if job.kept and job.name in layouts]
+        ended = [job.name for job in jobs if not job.active]
+        under_way = [job.name for job in jobs if job.active]
+        asked = [(job, layouts[job].under_way()) for job in under_way]
+        fewer = [job for job, one in asked if one is not None and 0 < one.nodes < layouts[job].nodes]
+        if under_way and drawn < (0.7 if fewer else 0.1):
+            s.say(KillJob(s.resizing.choice(fewer or under_way), request, as_of))
+        elif ended and drawn < 0.9:
+            job = s.resizing.choice(ended)
+            nodes = layouts[job].nodes or 1
+            nodes = nodes if s.resizing.random() < 0.7 else s.resizing.randint(1, 4)
+            s.say(SubmitJob(job, request, as_of, "package-1", (TaskSpec(TASK, nodes, nodes),)))
 
     def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
         random = self._schedule.random

@@ -15,7 +15,7 @@ from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import EMPTY, Mark, Unit
+from kcontrol.core.cluster.model import EMPTY, RESUMED_LEVEL, Mark, Unit
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.wards import Ward
 from kcontrol.core.log.control_view import PipelineView, evolve
@@ -88,14 +88,21 @@ class ClusterWorld:
         return why
 
     def _begin_pipelines(self, entry: ClusterEntry) -> None:
-        """Processes that all begin anew begin with as many nodes as are wanted."""
+        """Processes that all begin anew begin with as many nodes as are wanted. Those of a job that has ended, and is submitted
+        again, begin with the layout that its pipeline had, if it was being given another one, or that is wanted."""
         for name, layout in running_layouts(self).items():
             if not self._is_active(name):
-                layout.begin(0)
+                layout.end(self.truth.level >= RESUMED_LEVEL)
         job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob) else None
-        if job is not None and job.revision == self.truth.offset and not job.kept:
-            nodes = job.nodes if job.resizable else 0
-            self.layouts.setdefault(job.name, PipelineLayout(job.name)).begin(nodes)
+        if job is None or job.revision != self.truth.offset:
+            return
+        layout = self.layouts.setdefault(job.name, PipelineLayout(job.name))
+        ended = layout.nodes > 0 and not layout.runs
+        if ended and job.resizable and (job.kept or layout.nodes == job.nodes):
+            layout.runs = True
+            self.counts["a job that has ended goes on by its layout"] += 1
+        elif not job.kept or not layout.nodes:
+            layout.begin(job.nodes if job.resizable else 0)
 
     def _is_active(self, name: str) -> bool:
         job = self.truth.jobs.get(name)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
+from kcontrol.apps import upgrade
 from kcontrol.apps.live_layout import withdrawal
 from kcontrol.apps.new_processes import Starter, check_hosts, host_of
 from kcontrol.cli.main import run_command
+from kcontrol.core.cluster.model import ClusterJob, TaskSpec
 from kcontrol.core.model import LayoutPhase, LayoutRequest, UpgradeWay
 from kcontrol.errors import ConfigurationError, KcontrolError
 from kcontrol.views.upgrades import nodes_left, turns
@@ -81,3 +84,27 @@ def test_an_upgrade_whose_change_was_withdrawn_goes_on_with_that_node() -> None:
     assert nodes_left(withdrawal(asked), given_up, way, (0, 1, 2)) == (1, 2)
     assert nodes_left(withdrawal(asked, is_done=True), given_up, way, (0, 1, 2)) == (2,)
     assert withdrawal(asked).nodes == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        (("--way", "out-in"), "kcontrol submit or kcontrol place, by which all of them begin anew"),
+        (("--way", "in-place"), "kcontrol submit or kcontrol place, by which all of them begin anew"),
+        (("--withdraw",), "kcontrol layout flights --withdraw tells them"),
+    ],
+    ids=["out-in", "in-place", "withdraw"],
+)
+def test_what_agents_run_is_not_upgraded_beside_them(
+    capsys: pytest.CaptureFixture[str], how: tuple[str, ...], what: str
+) -> None:
+    """It ends before it asks the broker, which is not there, for more."""
+    job = ClusterJob("flights", 4, 4, 4, "q", "file:f.py", (TaskSpec("nodes", 2, 2),), kept=1, most=2)
+    with (
+        patch.object(upgrade, "is_at_work", AsyncMock(return_value=True)),
+        patch.object(upgrade, "placed_job", AsyncMock(return_value=job)),
+    ):
+        assert run_command(["upgrade", "flights", *how, *_WHERE]) == ConfigurationError.exit_code
+    told = capsys.readouterr().err
+    assert "agents run pipeline 'flights'" in told
+    assert what in told

@@ -16,7 +16,7 @@ from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import leftovers
 from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.pipeline_logs import PipelineLogs
-from kcontrol.apps.placing import submit_prepared
+from kcontrol.apps.placing import first_seat, submit_prepared
 from kcontrol.apps.relaying import Preparation, Prepared, WouldBe
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.steps_view import StepsView
@@ -38,6 +38,13 @@ class Named:
     """What is asked of a definition here."""
 
     name: str = "p"
+
+
+@dataclass
+class Sized(Named):
+    """With a number of nodes, too."""
+
+    nodes: int = 3
 
 
 class _Lagging(MemoryControlLog):
@@ -129,3 +136,15 @@ def test_who_submits_reads_on_until_the_log_of_steps_shows_the_change_that_the_d
             pytest.raises(RetriableError, match="read up to change 0 only"),
         ):
             asyncio.run(leftovers.committed(cluster, "p", 1))
+
+
+def test_who_was_placed_begins_where_there_is_no_pipeline_any_more(tmp_path: Path) -> None:
+    """Its job was submitted again, and told to go on with a layout that was deleted with the pipeline meanwhile."""
+    two = cast(Pipeline, Sized())
+    who = WouldBe(cast(Any, None), two, 0, tmp_path, tmp_path, cast(Any, None), placed=True)
+    preparation, steps = Preparation(who), StepsView("p")
+    gone, there = PipelineView.empty("p"), evolve(PipelineView.empty("p"), Logged(0, 0, SAVED))
+    assert first_seat(gone, steps, preparation, who).nodes == 3
+    assert first_seat(there, steps, preparation, who).nodes == SAVED.nodes == 2
+    by_a_person = replace(who, placed=False)
+    assert first_seat(gone, steps, preparation, by_a_person).nodes == 0, "it waits"

@@ -11,7 +11,7 @@ from kcontrol.core.cluster.diff import diff
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, JobResized, KillJob, Leave, ResizeJob, SubmitJob
 from kcontrol.core.cluster.explain import explain, resizing
-from kcontrol.core.cluster.model import RESIZE_LEVEL, Place, Replica, TaskSpec
+from kcontrol.core.cluster.model import RESIZE_LEVEL, RESUMED_LEVEL, Place, Replica, TaskSpec
 from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.wire.cluster_snapshot import replica_of, snapshot_bytes
 from tests.unit.core.cluster.made import after, incarnation, joined, rejection
@@ -86,6 +86,39 @@ def test_other_code_does_not_take_away_what_the_layout_may_have() -> None:
     newer = after(asked, submit(asked, 1, package="q"))
     assert len(places(newer)) == 3
     assert newer.jobs["job"].kept == 3
+
+
+def killed(value: Replica) -> Replica:
+    return after(value, KillJob("job", f"kill-{value.offset}", value.offset))
+
+
+def test_a_job_that_ended_while_it_was_resized_is_looked_at_when_it_is_submitted_again() -> None:
+    three = replace(running(3), level=RESUMED_LEVEL)
+    asked = after(three, resize(three, 1))
+    ended = killed(asked)
+    again = after(ended, submit(ended, 3))
+    job = again.jobs["job"]
+    assert (job.kept, job.most, len(places(again))) == (3, 3, 3)
+    [ward] = [one for name in "abc" for one in resizings(again, Identity(name, incarnation(name), 1))]
+    assert (ward.nodes, ward.wish) == (3, job.revision), "what was asked for by older entries is made void"
+    assert after(again, seen(again, 3)).jobs["job"].kept == 0
+    came_about = after(again, seen(again, 1))
+    assert len(places(came_about)) == 3, "it had one node by then, and is to have three"
+    twice = killed(again)
+    assert after(twice, submit(twice, 4)).jobs["job"].kept == 3
+    older = replace(ended, level=RESIZE_LEVEL)
+    assert after(older, submit(older, 3)).jobs["job"].kept == 0
+
+
+def test_that_a_job_ended_while_it_was_resized_is_not_forgotten() -> None:
+    three = replace(running(3), level=RESUMED_LEVEL)
+    asked = after(three, resize(three, 1))
+    for value, known in ((asked, {"job"}), (replace(asked, level=RESIZE_LEVEL), set())):
+        now = killed(replace(value, policy=replace(value.policy, finished_jobs=1)))
+        for name in "de":
+            now = after(now, submit(now, 1, name))
+            now = after(now, KillJob(name, f"kill-{name}", now.offset))
+        assert set(now.jobs) == {"e"} | known
 
 
 @pytest.mark.parametrize("level", [1, 2])
