@@ -208,8 +208,9 @@ def measure(
             case "regions":
                 findings.regions = measure_regions(servers, quick, console.print)
             case "questions":
-                asking = QUICK_ASKING if quick else ASKING
-                findings.questions = measure_questions(servers, asking, console.print)
+                findings.questions = measure_questions(
+                    servers, QUICK_ASKING if quick else ASKING, console.print
+                )
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 

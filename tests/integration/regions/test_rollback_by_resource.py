@@ -70,7 +70,8 @@ class ByResource(Chain):
         return found
 
     def operate(self, done: Done, passes: int = 1_000) -> None:
-        """Until it says so, by operators that live for so many passes; what every other one has found is lost with it."""
+        """Until it says so, by operators that live for so many passes, each for twice as many as the one before: some
+        end in the middle of a plan. What every other one has found is lost with it."""
 
         async def live(*, writes: bool) -> bool:
             kafka, asked = KafkaSide(self.settings), RollbacksAsked(rollbacks_of(self.settings, self.home))
@@ -92,7 +93,7 @@ class ByResource(Chain):
 
         deadline_s, writes = time.monotonic() + PATIENCE_S, True
         while not asyncio.run(live(writes=writes)):
-            writes = not writes
+            writes, passes = not writes, 2 * passes
 
     def wish(self, name: str, to_cut: int) -> None:
         """For what is seen now."""

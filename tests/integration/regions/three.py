@@ -105,7 +105,8 @@ class ThreePipelines(Chain):
         ):
             rows = sum((expected[topic] for topic in reads), Counter[bytes]())
             expected[writes] = Counter({name.encode() + b":" + row: count for row, count in rows.items()})
-            assert self._values(writes, cuts[name].ends, self.void_steps(name)) == expected[writes]
+            found, wanted = self._values(writes, cuts[name].ends, self.void_steps(name)), expected[writes]
+            assert found == wanted, f"{writes}: too many {found - wanted}, missing {wanted - found}; {cuts}"
         assert expected["alerts"], "something has gone through all of them"
 
     def boundaries(self, name: str) -> list[StepBoundary]:

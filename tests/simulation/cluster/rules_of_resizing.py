@@ -94,12 +94,14 @@ RULES_OF_RESIZING = (
         _what_an_older_wish_asks_for_counts,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
+        begin=130,
         resizes=True,
     ),
     ClusterRule(
         _where_nothing_is_to_be_done_nothing_is_asked_for,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
+        begin=275,
         resizes=True,
     ),
     ClusterRule(
