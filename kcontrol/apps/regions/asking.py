@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -29,10 +30,16 @@ from kcontrol.core.regions.records import (
 )
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
+from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import check_region_name
 
+_log = logging.getLogger(__name__)
+
 _LOOK_EVERY_S = 0.1
+_SETTLES_S = 15.0
+"""A cluster of several brokers misses one that was killed after nine seconds. An address at which nobody is shall not be waited
+for any longer."""
 
 
 class RegionReader:
@@ -57,13 +64,19 @@ class RegionReader:
     def definition(self) -> RegionDefinition:
         return self.asked.definitions[self.region]
 
-    async def answer(self, request: RegionRequest, timeout_s: float) -> RegionAnswer:
-        """What became of a request. Raises RetriableError: nothing in time; NotNowError: somebody has asked for something else
-        since."""
+    async def ask(self, request: RegionRequest, timeout_s: float) -> RegionAnswer:
+        """Write a request down, and wait for what becomes of it.
+
+        A broker that is away is waited for, within that time. What may have been written is written again then: a request
+        counts once. Raises NotNowError: somebody has asked for something else since. RetriableError: nothing in time.
+        NotFoundError, TopicError, AccessError.
+        """
         deadline_s = time.monotonic() + timeout_s
+        await self._in_time(self.look, min(deadline_s, time.monotonic() + _SETTLES_S))
+        await self._in_time(lambda: self.asked.ask(request), deadline_s)
         while True:
-            view = await self.look()
-            found = view.answer(request.request_id)
+            await self._in_time(self.look, deadline_s)
+            found = self.view.answer(request.request_id)
             if found is not None:
                 return found
             newest = self.asked.requests(self.region).get(request.kind)
@@ -74,6 +87,12 @@ class RegionReader:
             if time.monotonic() > deadline_s:
                 raise RetriableError(self._too_late(request, timeout_s))
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _in_time(self, action: Callable[[], Awaitable[object]], deadline_s: float) -> None:
+        left_ms = max(1, round(1_000 * (deadline_s - time.monotonic())))
+        await until_deadline(
+            action, f"reading and writing what is asked of region {self.region!r}", _log, left_ms
+        )
 
     def _too_late(self, request: RegionRequest, timeout_s: float) -> str:
         beat, newest = self.view.beat, self.view.newest
@@ -184,9 +203,7 @@ async def ask_region(
     Raises NotNowError: it was refused. HaltedError: no attempt is left. RetriableError: nothing in time. NotFoundError.
     """
     async with region_reader(cluster, request.region) as reader:
-        await reader.look()
-        await reader.asked.ask(request)
-        answer = await reader.answer(request, timeout_s)
+        answer = await reader.ask(request, timeout_s)
         if answer.outcome is RegionOutcome.REFUSED:
             raise NotNowError(f"region {request.region!r}: {answer.why}")
         if answer.outcome is RegionOutcome.FAILED:
