@@ -67,6 +67,8 @@ def _consumer(settings: ClusterSettings) -> Consumer:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            # An offset that a broker does not know is an error, and nothing to go on elsewhere from.
+            "auto.offset.reset": "error",
             "fetch.wait.max.ms": 50,
         }
     )
@@ -85,6 +87,8 @@ def _placed_values(
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF and offset is not None and offset >= to:
                 return
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise TimeoutError(f"topic {topic!r}, partition {partition}: {error}, from {from_} to {to}")
             continue
         assert offset is not None
         if offset >= to:
