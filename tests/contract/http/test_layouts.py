@@ -13,7 +13,12 @@ from tests.contract.http.conftest import Api, Run
 from tests.unit.core.made import SPEC
 
 P = "/v1/pipelines/p"
-KEPT = replace(SPEC, checkpoint=CheckpointSpec("file:///c", 60_000, 2, -1))
+KEPT = replace(
+    SPEC,
+    checkpoint=CheckpointSpec("file:///c", 60_000, 2, -1),
+    # A machine may take its time between what is said here and what is asked then.
+    limits=replace(SPEC.limits, heartbeat_timeout_ms=600_000),
+)
 
 
 async def _begun(api: Api) -> None:
