@@ -24,8 +24,6 @@ from bench.peers.measure import FIGURES, NAMES, contenders, measure_peers
 from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
-from bench.questions.measure import FULL as ASKING
-from bench.questions.measure import QUICK as QUICK_ASKING
 from bench.questions.measure import measure_questions
 from bench.recovery import CASES, measure_recovery
 from bench.regions.measure import measure_regions
@@ -208,9 +206,7 @@ def measure(
             case "regions":
                 findings.regions = measure_regions(servers, quick, console.print)
             case "questions":
-                findings.questions = measure_questions(
-                    servers, QUICK_ASKING if quick else ASKING, console.print
-                )
+                findings.questions = measure_questions(servers, quick, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 

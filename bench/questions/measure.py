@@ -67,8 +67,9 @@ class QuestionCost:
     new_ms: Spread | None
 
 
-def measure_questions(bootstrap_servers: str, asking: Asking, say: Callable[[str], None]) -> QuestionCost:
+def measure_questions(bootstrap_servers: str, quick: bool, say: Callable[[str], None]) -> QuestionCost:
     """Raises RuntimeError when steps stand still, or an answer is not what it must be."""
+    asking = QUICK if quick else FULL
     blocks = list(alternating((WITHOUT, WITH), asking.repeats))
     source, name = (f"bench-questions-{uuid.uuid4().hex[:8]}{end}" for end in ("-source", ""))
     # While the server starts and is warmed up, steps go on.
