@@ -26,6 +26,7 @@ _OFTEN = 4
 """Of the rows that are reached in a sample of any seeds."""
 
 
+@pytest.mark.timeout(900)
 def test_invariants_hold_in_a_fresh_sample() -> None:
     seed = SystemRandom().randrange(10**9)
     print(f"{_COMMAND} --schedules {_SCHEDULES} --seed {seed}")  # noqa: T201
