@@ -52,6 +52,13 @@ class Spread:
         return cls(median(found), found[0], found[-1], len(found))
 
 
+def whole(spread: Spread | None) -> str:
+    """For tables, without places behind the point."""
+    if spread is None:
+        return "-"
+    return f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.greatest:,.0f})"
+
+
 @dataclass(frozen=True)
 class Tail:
     """Median, 99th percentile (by nearest rank: of fewer than 100 figures the greatest)

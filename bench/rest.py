@@ -16,19 +16,17 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from bench import topics
+from bench.blocks import SETTLE_STEPS, SIDES, WITH, WITHOUT, await_steps, block_ms
 from bench.figures import Spread
 from bench.load import Answered
 from bench.plan import Places, alternating
-from bench.running import COMMAND_TIMEOUT_S, Running, running
+from bench.running import COMMAND_TIMEOUT_S, Running, address_said, running
 from examples.processes import KcontrolProcess
-from examples.step_feed import Boundary
 
 RATE = 200
 STEP_RECORDS = 1_000
@@ -39,10 +37,6 @@ STEPS = 80
 QUICK_STEPS = 15
 REPEATS = 6
 QUICK_REPEATS = 1
-SETTLE_STEPS = 4
-"""After requests have begun or ended."""
-WITHOUT, WITH = "without", "with"
-SIDES = (WITHOUT, WITH)
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def measure_rest(bootstrap_servers: str, partitions: int, cores: int, *, quick: 
     topics.create_topics(bootstrap_servers, sink, partitions=partitions)
     try:
         with running(places, sink, WORKLOAD, STEP_RECORDS) as pipeline:
-            _await(pipeline, WARM_UP_STEPS)
+            await_steps(pipeline, WARM_UP_STEPS)
             with served(bootstrap_servers) as server:
                 return _in_blocks(pipeline, blocks, steps, server.url, places.source)
     finally:
@@ -84,25 +78,11 @@ def _in_blocks(pipeline: Running, blocks: list[str], steps: int, url: str, sourc
     for side in blocks:
         if side == WITH:
             with _asked(url, pipeline.name, source, requests):
-                times[side].append(_block_ms(pipeline, steps))
+                times[side].append(block_ms(pipeline, steps))
         else:
-            times[side].append(_block_ms(pipeline, steps))
+            times[side].append(block_ms(pipeline, steps))
     without, loaded = Spread.of(times[WITHOUT]), Spread.of(times[WITH])
     return RestEffect(RATE, without, loaded, loaded.median / without.median, tuple(requests))
-
-
-def _block_ms(pipeline: Running, steps: int) -> float:
-    """The median time from step to step, of so many steps."""
-    begin = pipeline.feed.committed + SETTLE_STEPS
-    return median(_periods_ms(_await(pipeline, begin + steps)[begin - 1 : begin + steps]))
-
-
-def _periods_ms(steps: list[Boundary]) -> list[float]:
-    return [after["committed_ms"] - before["committed_ms"] for before, after in pairwise(steps)]
-
-
-def _await(pipeline: Running, steps: int) -> list[Boundary]:
-    return pipeline.await_steps(lambda found: len(found) >= steps, f"{steps}")
 
 
 @dataclass(frozen=True)
@@ -121,21 +101,11 @@ def served(bootstrap_servers: str, options: Sequence[str] = ()) -> Iterator[Serv
         process = KcontrolProcess("serve", arguments, Path(scratch))
         process.start()
         try:
-            url = _url(process)
+            url = address_said(process, "serve", COMMAND_TIMEOUT_S)
             _await_ready(url, process)
             yield Served(process, url)
         finally:
             process.stop()
-
-
-def _url(process: KcontrolProcess) -> str:
-    deadline = time.monotonic() + COMMAND_TIMEOUT_S
-    while time.monotonic() < deadline and process.is_running:
-        for line in process.log.read_text().splitlines():
-            if line.startswith('{"serve"'):
-                return str(json.loads(line)["serve"])
-        time.sleep(0.05)
-    raise RuntimeError(f"the server did not start\n{process.log_tail()}")
 
 
 def _await_ready(url: str, process: KcontrolProcess) -> None:

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -165,6 +166,17 @@ def with_coordinator(
     started = (processes.coordinator("bench", places.bootstrap_servers, home), *nodes)
     with processes.alive(*started), closing(StepFeed(name, places.bootstrap_servers)) as feed:
         yield Running(name, places.bootstrap_servers, feed, started)
+
+
+def address_said(process: KcontrolProcess, name: str, timeout_s: float) -> str:
+    """What a server prints of itself in JSON under this name, once it listens. Raises RuntimeError when it does not start."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s and process.is_running:
+        for line in process.log.read_text().splitlines():
+            if line.startswith(f'{{"{name}"'):
+                return str(json.loads(line)[name])
+        time.sleep(0.05)
+    raise RuntimeError(f"the server did not start\n{process.log_tail()}")
 
 
 def check_written(workload: str, step: Boundary, expected: int) -> None:

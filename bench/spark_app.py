@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -50,15 +50,20 @@ def session(options: argparse.Namespace) -> SparkSession:
     )
 
 
-def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
-    records = (
+def backlog(spark: SparkSession, bootstrap_servers: str, topic: str, step_records: int) -> DataFrame:
+    """All of a topic, in micro-batches of so many records."""
+    return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap_servers)
-        .option("subscribe", options.source)
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", options.step_records)
+        .option("maxOffsetsPerTrigger", step_records)
         .load()
     )
+
+
+def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
+    records = backlog(spark, options.bootstrap_servers, options.source, options.step_records)
     return (
         QUERIES[options.workload](records)
         .writeStream.format("kafka")

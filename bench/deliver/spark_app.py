@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.deliver.columns import BATCHES, KEY, NAMES, SCHEMA, TABLE, UPSERT
-from bench.spark_app import batches
+from bench.spark_app import backlog, batches
 from bench.spark_environment import CONNECTOR
 
 DELTA = "io.delta:delta-spark_2.13:4.0.0"
@@ -118,14 +118,7 @@ def main() -> None:
     options = arguments()
     spark = session(options)
     spark.sparkContext.setLogLevel("ERROR")
-    records = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap_servers)
-        .option("subscribe", options.source)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", options.step_rows)
-        .load()
-    )
+    records = backlog(spark, options.bootstrap_servers, options.source, options.step_rows)
     rows = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
     write = to_delta(options.to) if options.target == "delta" else to_postgres(options.to, options.mode)
     query = (

@@ -8,38 +8,33 @@ are counted to neither. Each answer is checked: every node has keys, and togethe
 
 from __future__ import annotations
 
-import json
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from bench.blocks import SETTLE_STEPS, SIDES, WITH, WITHOUT, await_steps, block_ms
 from bench.figures import Spread
 from bench.plan import Places, alternating
 from bench.questions.client import Asker
-from bench.running import Running, running
+from bench.running import Running, address_said, running
 from bench.topics import KEYS, create_topics, delete_topics, fill
 from examples.processes import KcontrolProcess
-from examples.step_feed import Boundary
 
 NODES = PARTITIONS = 3
 CORES = 2
 WORKLOAD = "aggregate"
 STEP_RECORDS = 1_000
-CHECKPOINT_EVERY, CHECKPOINT_EVERY_S = "5 s", 5.0
+CHECKPOINT_EVERY = "5 s"
 """So each answer is at most a few seconds old, and questions meet new steps."""
 ASK_EVERY_S = 2.0
-WARM_UP_STEPS, SETTLE_STEPS = 60, 4
+WARM_UP_STEPS = 60
 WARM_UP_QUESTIONS = 5
 START_TIMEOUT_S = 180.0
 SQL = "SELECT node, count(*) AS keys FROM written__aggregate GROUP BY node"
-WITHOUT, WITH = "without", "with"
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ class QuestionCost:
 def measure_questions(bootstrap_servers: str, quick: bool, say: Callable[[str], None]) -> QuestionCost:
     """Raises RuntimeError when steps stand still, or an answer is not what it must be."""
     asking = QUICK if quick else FULL
-    blocks = list(alternating((WITHOUT, WITH), asking.repeats))
+    blocks = list(alternating(SIDES, asking.repeats))
     source, name = (f"bench-questions-{uuid.uuid4().hex[:8]}{end}" for end in ("-source", ""))
     # While the server starts and is warmed up, steps go on.
     steps = 4 * WARM_UP_STEPS + 3 * len(blocks) * (asking.steps + 2 * SETTLE_STEPS)
@@ -87,7 +82,7 @@ def measure_questions(bootstrap_servers: str, quick: bool, say: Callable[[str], 
                 meets="partitioned",
             ) as pipeline,
         ):
-            _await(pipeline, WARM_UP_STEPS)
+            await_steps(pipeline, WARM_UP_STEPS)
             asker = Asker(url, name, SQL, check)
             for _ in range(WARM_UP_QUESTIONS):
                 asker.ask()
@@ -107,26 +102,14 @@ def measure_questions(bootstrap_servers: str, quick: bool, say: Callable[[str], 
 
 
 def _in_blocks(pipeline: Running, blocks: list[str], steps: int, asker: Asker) -> Mapping[str, list[float]]:
-    times: dict[str, list[float]] = {WITHOUT: [], WITH: []}
+    times: dict[str, list[float]] = {side: [] for side in SIDES}
     for side in blocks:
         if side == WITH:
             with asker.asking(ASK_EVERY_S):
-                times[side].append(_block_ms(pipeline, steps))
+                times[side].append(block_ms(pipeline, steps))
         else:
-            times[side].append(_block_ms(pipeline, steps))
+            times[side].append(block_ms(pipeline, steps))
     return times
-
-
-def _block_ms(pipeline: Running, steps: int) -> float:
-    """The median time from step to step, of so many steps."""
-    begin = pipeline.feed.committed + SETTLE_STEPS
-    found = _await(pipeline, begin + steps)[begin - 1 : begin + steps]
-    periods_ms = [float(after["committed_ms"] - before["committed_ms"]) for before, after in pairwise(found)]
-    return median(periods_ms)
-
-
-def _await(pipeline: Running, steps: int) -> list[Boundary]:
-    return pipeline.await_steps(lambda found: len(found) >= steps, f"{steps}")
 
 
 def check(rows: list[Mapping[str, Any]]) -> None:
@@ -146,16 +129,6 @@ def query_server(bootstrap_servers: str) -> Iterator[str]:
         )
         process.start()
         try:
-            yield _url(process)
+            yield address_said(process, "query_server", START_TIMEOUT_S)
         finally:
             process.stop()
-
-
-def _url(process: KcontrolProcess) -> str:
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline_s and process.is_running:
-        for line in process.log.read_text().splitlines():
-            if line.startswith('{"query_server"'):
-                return str(json.loads(line)["query_server"])
-        time.sleep(0.05)
-    raise RuntimeError(f"the query server did not start\n{process.log_tail()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Spread
+from bench.figures import whole
 from bench.questions.measure import NODES, QuestionCost
 
 
@@ -24,16 +24,10 @@ def show_questions(console: Console, cost: QuestionCost | None) -> None:
         title=f"a question about the state of {NODES} nodes every {cost.every_s:g} s (median, least to greatest)",
     )
     table.add_row(
-        _whole(cost.without),
-        _whole(cost.with_),
+        whole(cost.without),
+        whole(cost.with_),
         f"{cost.times_as_long:.2f}",
-        _whole(cost.known_ms),
-        _whole(cost.new_ms),
+        whole(cost.known_ms),
+        whole(cost.new_ms),
     )
     console.print(table)
-
-
-def _whole(spread: Spread | None) -> str:
-    if spread is None:
-        return "-"
-    return f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.greatest:,.0f})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Spread
+from bench.figures import Spread, whole
 from bench.regions.drains import DrainCost
 from bench.regions.held import HeldTime
 from bench.regions.rollback import RollbackTime
@@ -30,7 +30,7 @@ def show_regions(console: Console, figures: RegionFigures | None) -> None:
     table = Table(*columns, title="a drain every second: records/s by window (median, least to greatest)")
     for cost in figures.drains:
         which = (cost.workload, f"{cost.step_records:,}")
-        rates = (_whole(cost.without), _whole(cost.with_))
+        rates = (whole(cost.without), whole(cost.with_))
         table.add_row(*which, *rates, f"{100 * cost.lost:.1f} %", str(cost.drains), f"{cost.per_s:.2f}")
     console.print(table)
     table = Table(
@@ -38,7 +38,7 @@ def show_regions(console: Console, figures: RegionFigures | None) -> None:
         title="how long a drain holds a pipeline of a chain (median, least to greatest)",
     )
     for held in figures.held:
-        times = (_whole(held.held_ms), f"{held.usual_ms:,.0f}", _whole(held.drain_ms))
+        times = (whole(held.held_ms), f"{held.usual_ms:,.0f}", whole(held.drain_ms))
         table.add_row(str(held.pipelines), f"{held.drain_ms.count} {held.mode}", *times)
     console.print(table)
     table = Table(
@@ -49,10 +49,6 @@ def show_regions(console: Console, figures: RegionFigures | None) -> None:
         spreads = (_seconds(each) for each in (back.command_ms, back.first_ms, back.again_ms))
         table.add_row(str(back.pipelines), f"{back.steps:,}", *spreads)
     console.print(table)
-
-
-def _whole(spread: Spread) -> str:
-    return f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.greatest:,.0f})"
 
 
 def _seconds(spread: Spread) -> str:

@@ -130,8 +130,7 @@ def _check(asked: UpgradeAsked, turn: UpgradeTurn) -> None:
 async def withdraw_upgrade(cluster: ClusterSettings, pipeline: str) -> str:
     """Give up the change that was asked for and is not made; what is left to be said of it, or ''. Raises KcontrolError: it
     is made."""
-    job = await placed_job(cluster, pipeline)
-    refuse_beside_agents(job if job is not None and job.kept else None, ForAgents.WITHDRAWAL)
+    refuse_beside_agents(await placed_job(cluster, pipeline), ForAgents.WITHDRAWAL)
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
         newest, nodes = logs.view.layout_request(), layout_nodes(logs)

@@ -103,8 +103,11 @@ def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> boo
 
 def refuse_beside_agents(job: ClusterJob | None, asked_for: ForAgents) -> None:
     """Raise ConfigurationError if agents run a pipeline as this job: they start and end its nodes as the log of their cluster
-    says, which what is asked of the pipeline's own log says nothing to. None: there is no such job."""
-    if job is not None and job.active:
+    says, which what is asked of the pipeline's own log says nothing to. A withdrawal can be while they ask for nothing. None:
+    there is no such job."""
+    if job is None or not job.active:
+        return
+    if asked_for is not ForAgents.WITHDRAWAL or job.kept:
         raise ConfigurationError(
             f"agents run pipeline {job.name!r}, and start and end its nodes themselves: "
             f"{asked_for.value.format(pipeline=job.name)}. Nothing was changed"

@@ -89,6 +89,5 @@ async def change_layout(
 async def withdraw_layout(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Give up what was asked for before, if it is not made yet. Refused while agents ask for it: `kcontrol layout` tells
     them."""
-    job = plane.agents().replica.jobs.get(pipeline.pipeline)
-    refuse_beside_agents(job if job is not None and job.kept else None, ForAgents.WITHDRAWAL)
+    refuse_beside_agents(plane.agents().replica.jobs.get(pipeline.pipeline), ForAgents.WITHDRAWAL)
     return await ask(plane, pipeline, response, withdrawal_request(pipeline))
