@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcontrol.adapters.profiling.python import ObjectKind, cpu_profile, folded, heap_profile, histogram
+from kcontrol.adapters.profiling.python import Heap, ObjectKind, cpu_profile, folded, heap_profile, histogram
 from tests.support.processes import until
 
 SECONDS = 0.2
@@ -57,15 +57,28 @@ class Kept:
 
 def test_the_objects_of_the_heap_are_counted_by_type() -> None:
     kept = [Kept() for _ in range(5_000)]
-    kinds = heap_profile()
-    (found,) = (kind for kind in kinds if kind.name == f"{__name__}.Kept")
+    heap = heap_profile(max_objects=1_000_000_000)
+    (found,) = (kind for kind in heap.kinds if kind.name == f"{__name__}.Kept")
     assert found.objects >= len(kept)
     assert found.bytes >= found.objects
-    assert kinds == sorted(kinds, key=lambda kind: (-kind.bytes, kind.name))
+    assert list(heap.kinds) == sorted(heap.kinds, key=lambda kind: (-kind.bytes, kind.name))
+    assert "estimated" not in histogram(heap, lines=1)
+
+
+def test_of_a_large_heap_a_part_is_looked_at_and_the_rest_estimated() -> None:
+    kept = [Kept() for _ in range(20_000)]
+    heap = heap_profile(max_objects=10_000)
+    assert heap.every > 1
+    looked_at = sum(kind.objects for kind in heap.kinds) / heap.every
+    assert looked_at <= 10_000
+    (found,) = (kind for kind in heap.kinds if kind.name == f"{__name__}.Kept")
+    assert found.objects > len(kept) / 2
+    assert f"estimated: one object in {heap.every} was looked at" in histogram(heap, lines=1)
 
 
 def test_a_histogram_shows_the_largest_and_the_sums_of_all() -> None:
-    text = histogram([ObjectKind("m.Big", 2, 4_000), ObjectKind("m.Small", 3, 30)], lines=1)
+    kinds = (ObjectKind("m.Big", 2, 4_000), ObjectKind("m.Small", 3, 30))
+    text = histogram(Heap(kinds), lines=1)
     assert "5, 4,030 bytes" in text
     assert "m.Big" in text
     assert "m.Small" not in text
