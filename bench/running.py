@@ -54,7 +54,17 @@ class Running:
 
     def stop(self) -> None:
         """Have it stopped as a user would; its nodes stand by."""
-        arguments = ["stop", self.name, "--bootstrap-servers", self.bootstrap_servers]
+        self._command("stop")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Have it make no steps while the block runs."""
+        self._command("pause")
+        yield
+        self._command("resume")
+
+    def _command(self, name: str) -> None:
+        arguments = [name, self.name, "--bootstrap-servers", self.bootstrap_servers]
         command = [sys.executable, "-m", "kcontrol.cli", *arguments]
         subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
 

@@ -12,7 +12,9 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -24,6 +26,8 @@ from bench.spark_environment import CONNECTOR
 
 POLL_S = 0.05
 DEADLINE_S = 300
+KEPT_BATCHES = 10_000
+"""Of which Spark's progress is asked for at the end."""
 
 
 def arguments() -> argparse.Namespace:
@@ -35,19 +39,28 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def session(options: argparse.Namespace) -> SparkSession:
-    """Local Spark as its documentation has it; shuffle partitions as kcontrol uses them, progress of every
-    batch kept."""
-    return (
-        SparkSession.builder.master(f"local[{options.cores}]")
-        .appName("bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.jars.packages", CONNECTOR)
-        .config("spark.jars.ivy", options.ivy)
-        .config("spark.sql.shuffle.partitions", options.shuffle_partitions)
-        .config("spark.sql.streaming.numRecentProgressUpdates", options.steps + 1_000)
-        .getOrCreate()
-    )
+def session(
+    ivy: str,
+    cores: int,
+    shuffle_partitions: int,
+    packages: Sequence[str] = (CONNECTOR,),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
+    """Local Spark as its documentation has it, with the progress of every batch kept, and `more` settings."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.jars.packages": ",".join(packages),
+        "spark.jars.ivy": ivy,
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.streaming.numRecentProgressUpdates": str(KEPT_BATCHES),
+        **more,
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("bench")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def backlog(spark: SparkSession, bootstrap_servers: str, topic: str, step_records: int) -> DataFrame:
@@ -93,8 +106,7 @@ def batches(query: StreamingQuery) -> list[dict[str, object]]:
 
 def main() -> None:
     options = arguments()
-    spark = session(options)
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(options.ivy, options.cores, options.shuffle_partitions)
     query = start(spark, options)
     if options.steps == 0:
         # For a stream that somebody else measures: nothing here shall take processor time meanwhile.

@@ -23,16 +23,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.deliver.columns import BATCHES, KEY, NAMES, SCHEMA, TABLE, UPSERT
-from bench.spark_app import backlog, batches
+from bench.spark_app import backlog, batches, session
 from bench.spark_environment import CONNECTOR
 
 DELTA = "io.delta:delta-spark_2.13:4.0.0"
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""The table's state is read by 50 tasks besides, which is for a cluster: `main` has it read by a task for each core."""
 QUERY = "bench"
 _COLUMNS = ", ".join(NAMES)
 _CONFLICT = ", ".join(f"{name} = excluded.{name}" for name in NAMES if name != KEY)
@@ -51,27 +56,6 @@ def arguments() -> argparse.Namespace:
     for name in ("step-rows", "cores"):
         parser.add_argument(f"--{name}", type=int, required=True)
     return parser.parse_args()
-
-
-def session(options: argparse.Namespace) -> SparkSession:
-    packages = [CONNECTOR, *([DELTA] if options.target == "delta" else [])]
-    builder = (
-        SparkSession.builder.master(f"local[{options.cores}]")
-        .appName("bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.jars.packages", ",".join(packages))
-        .config("spark.jars.ivy", options.ivy)
-        .config("spark.sql.shuffle.partitions", options.cores)
-        .config("spark.sql.streaming.numRecentProgressUpdates", 10_000)
-    )
-    if options.target == "delta":
-        builder = (
-            builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-            # The table's state is read by 50 tasks by default, which is for a cluster.
-            .config("spark.databricks.delta.snapshotPartitions", options.cores)
-        )
-    return builder.getOrCreate()
 
 
 def to_postgres(url: str, mode: str) -> Write:
@@ -116,8 +100,11 @@ def to_delta(url: str) -> Write:
 
 def main() -> None:
     options = arguments()
-    spark = session(options)
-    spark.sparkContext.setLogLevel("ERROR")
+    if options.target == "delta":
+        delta = {**DELTA_SETTINGS, "spark.databricks.delta.snapshotPartitions": str(options.cores)}
+        spark = session(options.ivy, options.cores, options.cores, (CONNECTOR, DELTA), delta)
+    else:
+        spark = session(options.ivy, options.cores, options.cores)
     records = backlog(spark, options.bootstrap_servers, options.source, options.step_rows)
     rows = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
     write = to_delta(options.to) if options.target == "delta" else to_postgres(options.to, options.mode)

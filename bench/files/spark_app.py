@@ -11,13 +11,10 @@ import json
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.files.work import SCHEMA, work
-from bench.spark_app import batches
-from bench.spark_environment import CONNECTOR
+from bench.spark_app import batches, session
 
 
 def main() -> None:
@@ -26,19 +23,9 @@ def main() -> None:
         parser.add_argument(name, required=True)
     parser.add_argument("--cores", type=int, required=True)
     options = parser.parse_args()
-    spark = (
-        SparkSession.builder.master(f"local[{options.cores}]")
-        .appName("bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.jars.packages", CONNECTOR)
-        .config("spark.jars.ivy", options.ivy)
-        .config("spark.sql.shuffle.partitions", options.cores)
-        # As many tasks to a file as there are cores, as kcontrol has.
-        .config("spark.sql.files.maxPartitionBytes", "32m")
-        .config("spark.sql.streaming.numRecentProgressUpdates", 1_000)
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    # As many tasks to a file as there are cores, as kcontrol has.
+    more = {"spark.sql.files.maxPartitionBytes": "32m"}
+    spark = session(options.ivy, options.cores, options.cores, more=more)
     lines = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(options.directory)
     query = (
         work(lines)
