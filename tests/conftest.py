@@ -14,7 +14,9 @@ from kcontrol.adapters.kafka.client.background import close_clients
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.container import ContainerBroker
+from tests.support.in_sync import await_in_sync
 from tests.support.java import expect_short_lives
+from tests.support.patience import HANG_S
 from tests.support.topics import create_topic
 
 TopicFactory = Callable[..., str]
@@ -51,12 +53,13 @@ def cluster3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClust
 
 @pytest.fixture
 def whole_cluster3(cluster3: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    """`cluster3` for tests that hit its brokers: all of them are back when the test is over."""
+    """`cluster3` for tests that hit its brokers: all of them are back, and every replica in sync, when the test is over."""
     yield cluster3
     for broker in cluster3.brokers.values():
         if broker.is_running:
             broker.resume()
     cluster3.start()
+    await_in_sync(cluster3.settings.bootstrap_servers, HANG_S)
 
 
 @pytest.fixture(scope="module", autouse=True)

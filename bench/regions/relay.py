@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench.quick_node import QuickEngine
 from kcontrol.adapters.kafka.write.writer import STEP_HEADER, TransactionWriter
@@ -54,7 +54,7 @@ def placed_values_of(
     """The same with their offsets."""
     consumer = _consumer(settings)
     try:
-        yield from _placed_values(consumer, topic, partition, from_, to, without)
+        yield from taken(consumer, topic, partition, from_, to, without)
     finally:
         consumer.close()
 
@@ -74,15 +74,23 @@ def _consumer(settings: ClusterSettings) -> Consumer:
     )
 
 
-def _placed_values(
+def taken(
     consumer: Consumer, topic: str, partition: int, from_: int, to: int, without: Container[int] = ()
 ) -> Iterator[tuple[int, bytes]]:
-    """By a consumer that is at nothing else until the last of them is taken."""
-    consumer.assign([TopicPartition(topic, partition, from_ or OFFSET_BEGINNING)])
+    """By a consumer that is at nothing else until the last of them is taken.
+
+    Kafka's client may still deliver what an assignment before this one asked for, and may begin anew at the beginning that
+    it was told then: such messages are passed over.
+    """
+    if from_ == to:
+        return
+    consumer.assign([TopicPartition(topic, partition, from_)])
     while from_ < to:
         message = consumer.poll(READ_TIMEOUT_S)
         if message is None:
             raise TimeoutError(f"topic {topic!r}, partition {partition}: nothing from {from_} to {to}")
+        if (message.topic(), message.partition()) != (topic, partition):
+            continue
         error, offset = message.error(), message.offset()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF and offset is not None and offset >= to:
@@ -91,6 +99,8 @@ def _placed_values(
                 raise TimeoutError(f"topic {topic!r}, partition {partition}: {error}, from {from_} to {to}")
             continue
         assert offset is not None
+        if offset < from_:
+            continue
         if offset >= to:
             return
         from_ = offset + 1
@@ -118,7 +128,7 @@ class RelayEngine(QuickEngine):
         read: list[InputSlice] = []
         rows: dict[int, list[bytes]] = {}
         for part in work.division:
-            placed = _placed_values(self._consumer, part.topic, part.partition, part.from_, part.to)
+            placed = taken(self._consumer, part.topic, part.partition, part.from_, part.to)
             values = [value for _, value in placed]
             rows.setdefault(part.partition % output.partitions, []).extend(values)
             where = part.input, part.topic, part.topic_id, part.partition, part.from_, part.to

@@ -21,6 +21,7 @@ from kcontrol.wire.names import control_partition
 from tests.chaos.broker_faults import BrokerFault, Duty, Scenario
 from tests.chaos.names import INPUTS, PIPELINE
 from tests.chaos.network import Network
+from tests.support.in_sync import await_in_sync
 from tests.support.reassignment import reassign
 
 FIRST_GROUP = 5_100
@@ -28,7 +29,6 @@ FIRST_GROUP = 5_100
 NODES_GROUP = 5_200
 ASK_TIMEOUT_S = 10.0
 WHOLE_TIMEOUT_S = 180.0
-LOOK_EVERY_S = 0.1
 
 
 class OneBroker:
@@ -100,11 +100,7 @@ class ThreeBrokers:
 
         Raises TimeoutError naming a partition that is not.
         """
-        deadline = time.monotonic() + WHOLE_TIMEOUT_S
-        while lagging := self._out_of_sync():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{lagging} is not in sync after {WHOLE_TIMEOUT_S:.0f} s")
-            time.sleep(LOOK_EVERY_S)
+        await_in_sync(self.bootstrap_servers, WHOLE_TIMEOUT_S, len(self._brokers))
 
     def stop(self) -> None:
         self._network.close()
@@ -243,17 +239,6 @@ class ThreeBrokers:
     def _leader(self, topic: str, partition: int) -> int:
         found: int = self._topics()[topic].partitions[partition].leader
         return found
-
-    def _out_of_sync(self) -> str:
-        try:
-            topics = self._topics()
-        except KafkaException as error:
-            return str(error)
-        for topic, one in topics.items():
-            for part in one.partitions.values():
-                if part.leader < 0 or len(part.isrs) < len(part.replicas):
-                    return f"{topic}-{part.id}"
-        return "" if len(topics) > 1 else "a cluster without topics"
 
     def _topics(self) -> Mapping[str, Any]:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
