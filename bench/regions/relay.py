@@ -15,9 +15,10 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench.quick_node import QuickEngine
-from kcontrol.adapters.kafka.write.writer import STEP_HEADER, TransactionWriter
+from kcontrol.adapters.kafka.write.writer import STEP_HEADER, DigestWriter, TransactionWriter
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    InputRange,
     InputSlice,
     OutputSlice,
     PipelineSpec,
@@ -115,30 +116,46 @@ class RelayEngine(QuickEngine):
     def __init__(self, settings: ClusterSettings, spec: PipelineSpec) -> None:
         super().__init__()
         self._settings, self._spec = settings, spec
-        self._consumer = _consumer(settings)
+        self._consumer: Consumer | None = None
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._consumer.close)
+        if self._consumer is not None:
+            await asyncio.to_thread(self._consumer.close)
+            self._consumer = None
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
         return await asyncio.to_thread(self._relay, work, expected is None)
 
     def _relay(self, work: StepWork, writes: bool) -> StepResult:
-        output = self._spec.outputs[0]
         read: list[InputSlice] = []
         rows: dict[int, list[bytes]] = {}
         for part in work.division:
-            placed = taken(self._consumer, part.topic, part.partition, part.from_, part.to)
-            values = [value for _, value in placed]
-            rows.setdefault(part.partition % output.partitions, []).extend(values)
+            values = self._read(part)
+            rows.setdefault(part.partition % self._spec.outputs[0].partitions, []).extend(
+                self._passed_on(part, values)
+            )
             where = part.input, part.topic, part.topic_id, part.partition, part.from_, part.to
             read.append(InputSlice(*where, len(values), EMPTY_DIGEST))
-        wrote = self._write(work, rows) if writes else []
+        wrote = self._write(self._writer(work, writes), rows)
         return StepResult(tuple(read), tuple(wrote), (), watermark_moved=False)
 
-    def _write(self, work: StepWork, rows: Mapping[int, Sequence[bytes]]) -> list[OutputSlice]:
+    def _passed_on(self, part: InputRange, values: Sequence[bytes]) -> list[bytes]:  # noqa: ARG002 - it is all the same to this one
+        """What is written of what was read of a partition."""
+        name = self._spec.pipeline.encode()
+        return [name + b":" + value for value in values]
+
+    def _read(self, part: InputRange) -> list[bytes]:
+        if self._consumer is None:
+            self._consumer = _consumer(self._settings)
+        found = taken(self._consumer, part.topic, part.partition, part.from_, part.to)
+        return [value for _, value in found]
+
+    def _writer(self, work: StepWork, writes: bool) -> TransactionWriter | DigestWriter:
+        """writes: in the step's transaction; else it only says what it would have written."""
         output, token = self._spec.outputs[0], work.token
-        writer = TransactionWriter(
+        if not writes:
+            return DigestWriter(work.step, output.name, output.topic, output.partitions)
+        return TransactionWriter(
             self._settings,
             work.transactional_id,
             token.producer_id,
@@ -149,10 +166,13 @@ class RelayEngine(QuickEngine):
             output.topic,
             output.partitions,
         )
-        name = self._spec.pipeline.encode()
+
+    @staticmethod
+    def _write(
+        writer: TransactionWriter | DigestWriter, rows: Mapping[int, Sequence[bytes]]
+    ) -> list[OutputSlice]:
         for partition, values in rows.items():
             if values:
-                passed = pa.array([name + b":" + value for value in values], pa.binary())
-                batch = pa.RecordBatch.from_arrays([passed], ["value"])
+                batch = pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], ["value"])
                 writer.write(batch, np.full(len(values), partition, np.int32))
         return writer.finish()

@@ -12,14 +12,20 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
-from kcontrol.core.model import InputSpec
+from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import FencedError
 from kcontrol.sessions.node import NodePorts, NodeSession
+from kcontrol.sessions.ports import Engine
 from kcontrol.settings.cluster import ClusterSettings
 
+Engines = Callable[[PipelineSpec, int], Engine]
+"""By a definition and the number of an incarnation."""
 
-async def lives(settings: ClusterSettings, pipeline: str) -> None:
-    """Lives of node 0 of a pipeline that was submitted, one after the other."""
+
+async def lives(settings: ClusterSettings, pipeline: str, engines: Engines | None = None) -> None:
+    """Lives of node 0 of a pipeline that was submitted, one after the other. engines: makes one for each life; None: those
+    that pass records on."""
+    made = engines or (lambda spec, _: RelayEngine(settings, spec))
     while True:
         control, steps = await KafkaControlLog.open(settings, pipeline), KafkaStepsLog(settings, pipeline)
 
@@ -28,7 +34,7 @@ async def lives(settings: ClusterSettings, pipeline: str) -> None:
         ) -> KafkaInputWatcher:
             return KafkaInputWatcher(settings, item.topic, from_, takes)
 
-        ports = NodePorts(SystemClock(), control, steps, lambda spec, *_: RelayEngine(settings, spec), watch)
+        ports = NodePorts(SystemClock(), control, steps, lambda spec, life, _: made(spec, life), watch)
         try:
             ended = await NodeSession(pipeline, 0, ports).run()
             sys.stdout.write(f"{pipeline}: a life has ended: {ended}\n")

@@ -1,16 +1,18 @@
-"""Pipelines that read each other's topics, on a real broker, with a real coordinator and nodes that pass records on."""
+"""Pipelines that read each other's topics, on a real broker, with a real coordinator and nodes that pass records on, or count
+them: those keep state, and save it."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
 
-from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.submit import submit
@@ -20,6 +22,9 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, until
 
 PATIENCE_S = 180.0
+SAVED_EVERY = "1 s"
+KEPT_CHECKPOINTS = 1_000
+"""Of a pipeline with state: whoever goes back to an old cut needs one from before it."""
 
 
 class Chain:
@@ -34,15 +39,20 @@ class Chain:
             f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{self.settings.prefix}"\n'
         )
 
-    def submit(self, name: str, inputs: Sequence[str], output: str) -> None:
-        """A pipeline that passes on what lies in topics."""
+    def submit(self, name: str, inputs: Sequence[str], output: str, *, counts: bool = False) -> None:
+        """A pipeline that passes on what lies in topics. counts: with a running number for each partition that it reads,
+        which is its state."""
         pipeline = Pipeline(
             name,
             inputs=[KafkaInput(f"in{at}", topic=topic) for at, topic in enumerate(inputs)],
             outputs=[KafkaOutput("out", topic=output)],
             steps=StepPolicy(min_records=1, max_delay="50 ms", max_records=2_000),
+            checkpoint=Checkpoint(str(self.home / "checkpoints"), every=SAVED_EVERY, keep=KEPT_CHECKPOINTS)
+            if counts
+            else None,
         )
-        facts = [QueryFacts("out", ("out",), "append", (), brings_key=False)]
+        kept = ("rows of each partition",) if counts else ()
+        facts = [QueryFacts("out", ("out",), "append", kept, brings_key=False)]
         self.specs[name] = asyncio.run(submit(self.settings, pipeline, facts))
 
     def produce(self, topic: str, partition: int, *values: str) -> None:
@@ -71,10 +81,26 @@ class Chain:
                         *(servers, self.settings.prefix, name),
                         log=self.home / f"{name}.log",
                         cwd=self.home,
-                        module="tests.support.relay_node",
+                        module="tests.support.counting_node"
+                        if self.specs[name].stateful
+                        else "tests.support.relay_node",
                     )
                 )
             yield processes
+
+    def lose_disk(self) -> None:
+        """Of all nodes that keep state, which are not running: what they need is in checkpoints."""
+        shutil.rmtree(self.home / "work")
+
+    def until_saved(self, name: str) -> None:
+        """It has a checkpoint, so that it can be taken back to whatever follows."""
+
+        async def read() -> bool:
+            async with pipeline_logs(self.settings, name) as logs:
+                await logs.read()
+                return bool(logs.committed.checkpoints)
+
+        until(lambda: asyncio.run(read()), f"{name} is saved", PATIENCE_S)
 
     def say(self, name: str, *records: ControlRecord) -> None:
         async def append() -> None:

@@ -28,9 +28,14 @@ def test_cuts_of_three_pipelines_are_what_the_outer_input_leads_to(
     with region.running() as processes, region.flowing():
         region.until_all_have_made_a_step()
         before: dict[str, int] = {}
-        for killed in (None, "totals", None):
-            if killed is not None:
-                processes[killed].restart()
+        region.until_saved("totals")
+        for killed, loses_disk in ((False, False), (True, False), (True, True), (False, False)):
+            if killed:
+                processes["totals"].kill()
+            if loses_disk:
+                region.lose_disk()
+            if killed:
+                processes["totals"].start()
             found = asyncio.run(drain(region.settings, NAMES, PATIENCE_S))
             region.check(found)
             steps = {one.pipeline: one.boundary.step for one in found}

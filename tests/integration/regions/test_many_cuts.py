@@ -3,7 +3,6 @@ input before it leads to, record by record."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Mapping
 from functools import cache
 
@@ -42,16 +41,16 @@ class _ReadOnce(Region):
         for cut in cuts.values():
             self.check_kept(cut)
 
-    def _values(self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()) -> Counter[bytes]:
+    def _rows(
+        self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()
+    ) -> dict[int, list[bytes]]:
         assert not without, "nothing was taken back"
         name = self.topics[topic]
-        return Counter(
-            value
+        return {
+            place[1]: [value for offset, value in self.lying(place) if offset < end]
             for place, end in ends.items()
             if place[0] == name
-            for offset, value in self.lying(place)
-            if offset < end
-        )
+        }
 
     def _lying(self, place: Place) -> list[tuple[int, bytes]]:
         return list(placed_values_of(self.settings, *place, 0, self.ends[place]))
@@ -79,7 +78,11 @@ def test_two_hundred_cuts_are_what_the_outer_input_leads_to(
                     controller.text,
                 )
                 cuts.update(region.view().cuts)
-                processes[chosen.choice(NAMES)].restart()
+                killed = processes[chosen.choice(NAMES)]
+                killed.kill()
+                if killed is processes["totals"] and chosen.random() < 0.5:
+                    region.lose_disk()
+                killed.start()
                 kills += 1
             region.check_log()
     given_up = max(cuts) - min(cuts) + 1 - len(cuts)

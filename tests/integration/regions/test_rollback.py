@@ -45,14 +45,16 @@ class Rolled(Region):
 
     def make_cuts(self, many: int) -> list[int]:
         """So many, in which all three have made steps since the one before."""
-        with self.running(), self.flowing(0.2), self.controlled("maker") as maker:
+        with self.running(), self.flowing(0.2):
             self.until_all_have_made_a_step()
-            until(lambda: cuts_said(maker) > many, f"{many} cuts", 600, maker.text)
-            for name in NAMES:
-                self.until_read_beyond(name, self.steps_of(max(self.view().cuts))[name])
-            self.apply(trigger="operator_driven", max_reset_attempts=10_000)
-            self.until_nobody_is_held()
-            stopped(maker)
+            self.until_saved("totals")
+            with self.controlled("maker") as maker:
+                until(lambda: cuts_said(maker) > many, f"{many} cuts", 600, maker.text)
+                for name in NAMES:
+                    self.until_read_beyond(name, self.steps_of(max(self.view().cuts))[name])
+                self.apply(trigger="operator_driven", max_reset_attempts=10_000)
+                self.until_nobody_is_held()
+                stopped(maker)
         self.check_kept(self.view().cuts[max(self.view().cuts)])
         return sorted(self.view().cuts)
 

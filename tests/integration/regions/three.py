@@ -1,12 +1,13 @@
-"""Three real pipelines that read each other's topics, and the recomputation of what they had written at a cut, record by
-record, from the outer input before it."""
+"""Three real pipelines that read each other's topics, one with two inputs and state, and the recomputation of what they had
+written at a cut, record by record, from the outer input before it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
 
@@ -21,20 +22,23 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S, Chain
 from tests.support.processes import until
+from tests.support.tallies import counted
 
 PARTITIONS = 2
 NAMES = ("enrich", "totals", "alerts")
 
 
 class ThreePipelines(Chain):
-    """`enrich` reads `orders`; `totals` what it writes, and `prices`; `alerts` what both write."""
+    """`enrich` reads `orders`; `totals` counts what it writes, and `prices`; `alerts` reads what both write."""
 
     def __init__(self, settings: ClusterSettings, home: Path, new_topic: TopicFactory) -> None:
         super().__init__(settings, home)
         made = ("orders", "prices", "enriched", "totals", "alerts")
         self.topics = {name: new_topic(name, partitions=PARTITIONS) for name in made}
         self.submit("enrich", [self.topics["orders"]], self.topics["enriched"])
-        self.submit("totals", [self.topics["enriched"], self.topics["prices"]], self.topics["totals"])
+        self.submit(
+            "totals", [self.topics["enriched"], self.topics["prices"]], self.topics["totals"], counts=True
+        )
         self.submit("alerts", [self.topics["enriched"], self.topics["totals"]], self.topics["alerts"])
 
     @contextmanager
@@ -91,23 +95,22 @@ class ThreePipelines(Chain):
         )
 
     def check_cut(self, cuts: Mapping[str, PipelineCut]) -> None:
-        """What lies in each topic up to the cut, but for what is void, is what the outer input before it leads to."""
-        expected = {
-            topic: self._values(
-                topic, {place: to for cut in cuts.values() for place, to in cut.positions.items()}
-            )
-            for topic in ("orders", "prices")
+        """What lies in each topic up to the cut, but for what is void, is what the outer input before it leads to: numbers
+        too, as if what is void had never been."""
+        read = {place: to for cut in cuts.values() for place, to in cut.positions.items()}
+        orders, prices = self._rows("orders", read), self._rows("prices", read)
+        enriched = {partition: _passed_on("enrich", rows) for partition, rows in orders.items()}
+        totals = [counted("totals", rows)[0] for topic in (enriched, prices) for rows in topic.values()]
+        expected: Mapping[str, Iterable[list[bytes]]] = {
+            "enrich": enriched.values(),
+            "totals": totals,
+            "alerts": [_passed_on("alerts", rows) for rows in (*enriched.values(), *totals)],
         }
-        for name, reads, writes in (
-            ("enrich", ("orders",), "enriched"),
-            ("totals", ("enriched", "prices"), "totals"),
-            ("alerts", ("enriched", "totals"), "alerts"),
-        ):
-            rows = sum((expected[topic] for topic in reads), Counter[bytes]())
-            expected[writes] = Counter({name.encode() + b":" + row: count for row, count in rows.items()})
-            found, wanted = self._values(writes, cuts[name].ends, self.void_steps(name)), expected[writes]
-            assert found == wanted, f"{writes}: too many {found - wanted}, missing {wanted - found}; {cuts}"
-        assert expected["alerts"], "something has gone through all of them"
+        for (name, rows), topic in zip(expected.items(), ("enriched", "totals", "alerts"), strict=True):
+            found = _all(self._rows(topic, cuts[name].ends, self.void_steps(name)).values())
+            wanted = _all(rows)
+            assert found == wanted, f"{topic}: too many {found - wanted}, missing {wanted - found}; {cuts}"
+        assert wanted, "something has gone through all of them"
 
     def boundaries(self, name: str) -> list[StepBoundary]:
         """Of all its steps."""
@@ -122,11 +125,21 @@ class ThreePipelines(Chain):
     def void_steps(self, name: str) -> set[int]:
         return {step for each in resets_in(self.boundaries(name)) for step in each.steps}
 
-    def _values(self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()) -> Counter[bytes]:
+    def _rows(
+        self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()
+    ) -> dict[int, list[bytes]]:
+        """By partition, in the order of their offsets."""
         name = self.topics[topic]
-        return Counter(
-            value
+        return {
+            partition: list(values_of(self.settings, name, partition, 0, end, without))
             for (each, partition), end in ends.items()
             if each == name
-            for value in values_of(self.settings, name, partition, 0, end, without)
-        )
+        }
+
+
+def _passed_on(name: str, rows: Iterable[bytes]) -> list[bytes]:
+    return [name.encode() + b":" + row for row in rows]
+
+
+def _all(partitions: Iterable[Iterable[bytes]]) -> Counter[bytes]:
+    return Counter(chain.from_iterable(partitions))
