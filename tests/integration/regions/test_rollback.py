@@ -40,6 +40,9 @@ SILENT_S = 90.0
 class Rolled(Region):
     """The three pipelines, and where they are taken back to."""
 
+    answer_s = 60.0
+    """Until whoever is asked for a rollback has answered."""
+
     def steps_of(self, number: int) -> dict[str, int]:
         return {one.pipeline: one.step for one in self.view().cuts[number].pipelines}
 
@@ -73,7 +76,7 @@ class Rolled(Region):
                     to_cut=to_cut,
                     as_of=as_of,
                 )
-                asyncio.run(ask_region(self.settings, request, 60))
+                asyncio.run(ask_region(self.settings, request, self.answer_s))
             except NotNowError:
                 if time.monotonic() > deadline_s:
                     raise

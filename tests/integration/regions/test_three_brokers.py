@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count, cycle
@@ -19,12 +19,13 @@ import pytest
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.apps.regions.asking import ask_region, request_of
 from kcontrol.core.regions.records import RegionCut, RegionRequestKind
-from kcontrol.errors import RetriableError
+from kcontrol.errors import ClusterError, RetriableError, TopicError
 from tests.conftest import TopicFactory
 from tests.integration.regions.test_region import LONGEST_DRAIN, has_ended, stopped
 from tests.integration.regions.test_rollback import LONGEST_ROLLBACK, Rolled
 from tests.integration.regions.three import NAMES
 from tests.support.dice import seeded
+from tests.support.in_sync import await_in_sync
 from tests.support.processes import KcontrolProcess, until
 from tests.support.topics import create_topic
 
@@ -41,7 +42,9 @@ def _again(ask: Callable[[], _Found]) -> _Found:
     for _ in range(TRIES - 1):
         try:
             return ask()
-        except RetriableError as error:
+        except TopicError:
+            raise
+        except (ClusterError, RetriableError) as error:
             print(f"asked again: {error}")  # noqa: T201 - shown by pytest when a test fails
     return ask()
 
@@ -51,6 +54,7 @@ class OnThree(Rolled):
 
     brokers: EmbeddedCluster
     dice: random.Random
+    answer_s = DEADLINE_S
 
     def ask(self) -> RegionCut:
         def once() -> RegionCut:
@@ -85,6 +89,11 @@ class OnThree(Rolled):
     def kill_a_broker(self) -> None:
         self.brokers.brokers[self.dice.choice(sorted(self.brokers.brokers))].kill()
 
+    def bring_back(self) -> None:
+        """Every broker, and every replica: else the next kill might be that of the last copy."""
+        self.brokers.start()
+        await_in_sync(self.settings.bootstrap_servers, DEADLINE_S)
+
 
 @pytest.fixture
 def on_three(whole_cluster3: EmbeddedCluster, tmp_path: Path) -> OnThree:
@@ -103,39 +112,42 @@ def on_three(whole_cluster3: EmbeddedCluster, tmp_path: Path) -> OnThree:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(2_400)
-def test_whatever_is_killed_at_a_record_of_a_drain_the_cut_is_one(on_three: OnThree) -> None:
+@pytest.mark.parametrize("first", range(5))
+def test_whatever_is_killed_at_a_record_of_a_drain_the_cut_is_one(on_three: OnThree, first: int) -> None:
+    """first: of five victims, who is killed at the first record. In all five runs each is killed at every record."""
     region, cuts = on_three, list[int]()
     with region.running() as processes, region.flowing(0.5), ThreadPoolExecutor(1) as asking:
         region.until_all_have_made_a_step()
         region.apply(trigger="operator_driven", max_reset_attempts=10_000)
-        victims: cycle[Callable[[KcontrolProcess], None]] = cycle(
-            (
-                lambda _: region.kill_a_broker(),
-                KcontrolProcess.kill,
-                lambda _: processes["coordinator"].restart(),
-                lambda _: region.kill_a_broker(),
-                lambda _: processes[region.dice.choice(NAMES)].restart(),
-            )
+        five: Sequence[Callable[[KcontrolProcess], None]] = (
+            lambda _: region.kill_a_broker(),
+            KcontrolProcess.kill,
+            lambda _: processes["coordinator"].restart(),
+            lambda _: region.kill_a_broker(),
+            lambda _: processes[region.dice.choice(NAMES)].restart(),
         )
+        victims = cycle((*five[first:], *five[:first]))
         for at in range(1, LONGEST_DRAIN):
             drained = asking.submit(region.ask)
             with region.controller_stopped(at, drained) as (controller, stands):
-                if not stands:
-                    cuts.append(region.kept(drained.result(DEADLINE_S)))
-                    break
-                next(victims)(controller)
+                if stands:
+                    next(victims)(controller)
                 if has_ended(controller):
                     with region.controlled(f"next-{at}") as successor:
-                        cuts.append(region.kept(drained.result(DEADLINE_S)))
+                        cut = drained.result(DEADLINE_S)
                         region.until_nobody_is_held()
                         stopped(successor)
                 else:
-                    controller.resume()
-                    cuts.append(region.kept(drained.result(DEADLINE_S)))
+                    if stands:
+                        controller.resume()
+                    cut = drained.result(DEADLINE_S)
                     region.until_nobody_is_held()
                     stopped(controller)
-            region.brokers.start()
+            region.bring_back()
+            cuts.append(region.kept(cut))
             region.check_log()
+            if not stands:
+                break
         else:
             raise AssertionError(f"a drain is never over within {LONGEST_DRAIN} records")
     assert cuts == sorted(set(cuts)), "no number is used twice"
@@ -144,8 +156,15 @@ def test_whatever_is_killed_at_a_record_of_a_drain_the_cut_is_one(on_three: OnTh
 
 @pytest.mark.heavy
 @pytest.mark.timeout(2_400)
-def test_whatever_is_killed_at_a_record_of_a_rollback_all_are_back(on_three: OnThree) -> None:
+@pytest.mark.parametrize("first", ["controller", "broker"])
+def test_whatever_is_killed_at_a_record_of_a_rollback_all_are_back(on_three: OnThree, first: str) -> None:
+    """first: who is killed at the first record. In both runs each is killed at every record."""
     region = on_three
+    victims: cycle[Callable[[KcontrolProcess], None]] = cycle(
+        (KcontrolProcess.kill, lambda _: region.kill_a_broker())
+    )
+    if first == "broker":
+        next(victims)
     region.apply(period="500 ms")
     targets = region.make_cuts(LONGEST_ROLLBACK)[:-1]
     with ThreadPoolExecutor(1) as asking:
@@ -157,10 +176,7 @@ def test_whatever_is_killed_at_a_record_of_a_rollback_all_are_back(on_three: OnT
                     asked.result(DEADLINE_S)
                     region.check_back(target)
                     break
-                if region.dice.random() < 0.5:
-                    controller.kill()
-                else:
-                    region.kill_a_broker()
+                next(victims)(controller)
                 if has_ended(controller):
                     with region.controlled(f"next-{at}") as successor:
                         asked.result(DEADLINE_S)
@@ -169,7 +185,7 @@ def test_whatever_is_killed_at_a_record_of_a_rollback_all_are_back(on_three: OnT
                     controller.resume()
                     asked.result(DEADLINE_S)
                     stopped(controller)
-            region.brokers.start()
+            region.bring_back()
             region.check_back(target)
             region.check_log()
         else:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 from bench.regions.relay import values_of
 from kcontrol.apps.drain import DrainedStep
@@ -21,6 +22,7 @@ from kcontrol.core.regions.records import CutOffset, RegionCut
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S, Chain
+from tests.integration.regions.explaining import explained
 from tests.support.processes import until
 from tests.support.tallies import counted
 
@@ -55,13 +57,13 @@ class ThreePipelines(Chain):
                         self.produce(self.topics[topic], partition, *values)
                 number += 1
 
-        thread = Thread(target=produce)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        with ThreadPoolExecutor(1) as thread:
+            flow = thread.submit(produce)
+            try:
+                yield
+            finally:
+                stop.set()
+            flow.result()
 
     def until_all_have_made_a_step(self) -> None:
         for name in NAMES:
@@ -109,7 +111,11 @@ class ThreePipelines(Chain):
         for (name, rows), topic in zip(expected.items(), ("enriched", "totals", "alerts"), strict=True):
             found = _all(self._rows(topic, cuts[name].ends, self.void_steps(name)).values())
             wanted = _all(rows)
-            assert found == wanted, f"{topic}: too many {found - wanted}, missing {wanted - found}; {cuts}"
+            if found != wanted:
+                why = explained(self.settings, cuts, {each: self.boundaries(each) for each in NAMES})
+                raise AssertionError(
+                    f"{topic}: too many {found - wanted}, missing {wanted - found}; {cuts}\n{why}"
+                )
         assert wanted, "something has gone through all of them"
 
     def boundaries(self, name: str) -> list[StepBoundary]:
