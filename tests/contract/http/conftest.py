@@ -48,6 +48,7 @@ from tests.fakes.memory_kafka import (
 )
 from tests.fakes.memory_pushes import MemoryPushLog
 from tests.support.http_world import Told, told_in
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 from tests.support.topics import create_topic
 
@@ -258,6 +259,6 @@ def address() -> Iterator[str]:
 
     with ExitStack() as stack:
         stack.enter_context(listener.in_thread(run))
-        assert told.wait(20)
+        assert told.wait(HANG_S)
         until(lambda: httpx.get(f"{listener.url}/health/ready").status_code == 200, "the server is ready")
         yield listener.url

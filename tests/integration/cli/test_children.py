@@ -23,8 +23,8 @@ DEADLINE_S = 200.0
 LIMITS = HangLimits(silence_ms=3_000)
 
 
-def is_started_again(child: Child) -> None:
-    """SIGSTOP, once it has shown that it works."""
+def is_started_again(child: Child, says: str = "") -> None:
+    """SIGSTOP, once it has shown that it works, and said so much; the next life begins its log anew."""
     told: list[tuple[str, int | None]] = []
 
     async def run() -> None:
@@ -39,7 +39,9 @@ def is_started_again(child: Child) -> None:
         children.add(child)
         watching = asyncio.create_task(children.watch())
         try:
-            await asyncio.to_thread(until, lambda: child.works, "it works", DEADLINE_S)
+            await asyncio.to_thread(
+                until, lambda: child.works and says in child.log.read_text(), "it works", DEADLINE_S
+            )
             assert child.process is not None
             os.kill(child.process.pid, signal.SIGSTOP)
             await again.wait()
@@ -75,5 +77,4 @@ def test_a_node_that_is_stopped_is_ended_and_started_again(
     asyncio.run(stop())
     arguments = ["node", str(PIPELINE_FILE), "--node", "0", "--bootstrap-servers", settings.bootstrap_servers]
     child = Child("node-0", arguments, tmp_path / "node.log")
-    is_started_again(child)
-    assert "stands by: the pipeline is stopped" in child.log.read_text()
+    is_started_again(child, "stands by: the pipeline is stopped")

@@ -21,6 +21,7 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+from tests.support.patience import HANG_S
 
 FOLDER = Path(__file__).parents[3] / "kcontrol" / "adapters" / "http" / "console"
 FILES = {file.relative_to(FOLDER).as_posix(): file for file in FOLDER.rglob("*") if file.is_file()}
@@ -35,7 +36,9 @@ def asked(scenario: Callable[[httpx.AsyncClient], Awaitable[None]], token: Acces
 
     async def run() -> None:
         transport = httpx.ASGITransport(make_app(plane, HttpLimits(), token))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=20) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", timeout=HANG_S
+        ) as client:
             await scenario(client)
 
     asyncio.run(run())

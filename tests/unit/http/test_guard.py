@@ -20,6 +20,7 @@ from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.problems import add_handlers
 from kcontrol.errors import ConfigurationError
+from tests.support.patience import HANG_S
 
 SECRET = "0123456789abcdef-secret"
 Client = httpx.AsyncClient
@@ -60,8 +61,8 @@ def asked(
         transport = httpx.ASGITransport(
             RequestGuard(api, limits or HttpLimits(), token), raise_app_exceptions=False
         )
-        async with Client(transport=transport, base_url=url, timeout=20) as client:
-            return await asyncio.wait_for(scenario(client), 20)
+        async with Client(transport=transport, base_url=url, timeout=HANG_S) as client:
+            return await asyncio.wait_for(scenario(client), HANG_S)
 
     return asyncio.run(run())
 

@@ -14,6 +14,7 @@ from kcontrol.adapters.http.app import make_metrics_app
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.profiling.profiler import Profiler
+from tests.support.patience import HANG_S
 
 SECRET = "0123456789abcdef-secret"
 Scenario = Callable[[httpx.AsyncClient], Awaitable[None]]
@@ -27,7 +28,7 @@ class MadeUpJvm:
 
     def cpu_profile(self, seconds: float) -> bytes:
         self.begun.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(HANG_S)
         return b"FLR" + str(seconds).encode()
 
     def heap_profile(self) -> str:
@@ -39,8 +40,10 @@ def asked(scenario: Scenario, profiler: Profiler, token: AccessToken | None = No
 
     async def run() -> None:
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=20) as client:
-            await asyncio.wait_for(scenario(client), 20)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", timeout=HANG_S
+        ) as client:
+            await asyncio.wait_for(scenario(client), HANG_S)
 
     asyncio.run(run())
 
@@ -73,7 +76,7 @@ def test_the_jvm_is_profiled_once_it_is_there() -> None:
 def test_one_profile_is_taken_at_a_time() -> None:
     async def scenario(client: httpx.AsyncClient) -> None:
         first = asyncio.create_task(client.get("/profile/cpu", params={"part": "jvm"}))
-        assert await asyncio.to_thread(jvm.begun.wait, 20)
+        assert await asyncio.to_thread(jvm.begun.wait, HANG_S)
         second = await client.get("/profile/heap")
         assert (second.status_code, "another profile" in second.json()["detail"]) == (503, True)
         jvm.go_on.set()

@@ -37,6 +37,7 @@ from kcontrol.requests.table_questions import (
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+from tests.support.patience import HANG_S
 
 SECRET = "0123456789abcdef-secret"
 PATH = "/v1/pipelines/p/query"
@@ -73,7 +74,7 @@ def query_server(oracle: Oracle, token: str = "") -> Iterator[str]:
         await listener.serve(make_query_app(oracle.ask, HttpLimits(), given))
 
     with listener.in_thread(run):
-        assert begun.wait(20)
+        assert begun.wait(HANG_S)
         yield listener.url
 
 
