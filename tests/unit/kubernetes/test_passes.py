@@ -144,6 +144,16 @@ def test_each_region_is_told_of_the_pods_of_its_own_pipelines(monkeypatch: pytes
     } == away
 
 
+def test_a_pod_that_only_has_the_name_of_a_regions_pod_is_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, kafka = server_with({"orders": ["enrich"]}, {"enrich": "Running"}), Kafka()
+    [pod] = server.has["Pod"]
+    pod["metadata"]["ownerReferences"] = []
+    one_pass(server, kafka, monkeypatch)
+    assert kafka.pods == {"orders": ("enrich-0: no pod",)}
+
+
 def test_who_looks_after_a_jobs_regions_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     server = server_with({"orders": ["enrich"]}, {"enrich": "Running"})
     one_pass(server, Kafka(), monkeypatch)
