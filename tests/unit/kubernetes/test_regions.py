@@ -25,6 +25,14 @@ def test_it_is_defined_as_a_file_would_define_it() -> None:
     driven = settings_of(region(trigger="operatorDriven", operatorsToTrigger=["totals"], drainTimeout=0.5))
     assert (driven.trigger, driven.triggers) == (Trigger.OPERATOR_DRIVEN, ("totals",))
     assert (driven.max_reset_attempts, driven.drain_timeout_ms) == (1_000, 500)
+    times = region(period=2, resetTimeout=4, maxConsecutiveResetAttempts=2, keepCuts=7)
+    assert settings_of(times) == RegionSettings(
+        *("orders", ("enrich", "totals")),
+        period_ms=2_000,
+        reset_timeout_ms=4_000,
+        max_reset_attempts=2,
+        keep_cuts=7,
+    )
     fed = settings_of(region(participants=["mq-bridge"], participantLease=2.5))
     assert fed == RegionSettings(
         "orders",

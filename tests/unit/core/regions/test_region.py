@@ -54,6 +54,9 @@ def test_a_clean_start_goes_on_without_a_reset() -> None:
         0,
     )
     assert told(region, "a", 1) == Told(Word.RESUME_SUBMISSION, 1, 0, 0)
+    before = after(Region.started(SETTINGS), *JOINED)
+    seen = [each.is_healthy_first_time for each in (before, region, after(region, TookOver()))]
+    assert seen == [False, True, False], "by whoever is in charge"
 
 
 def test_a_drain_that_all_complete() -> None:
