@@ -255,7 +255,7 @@ class RegionBeat:
     """`beat` in a region's log: its controller is at work. That it could be written proves that no newer one is.
 
     number: of the newest change. waits_for: for people, what it waits for. ended: it has stopped, and another may go on at
-    once.
+    once. starts: the pipelines at which a drain begins, as their definitions are now; (): not known.
     """
 
     region: str
@@ -266,6 +266,7 @@ class RegionBeat:
     ended: bool = False
 
 
+    starts: tuple[str, ...] = ()
 RegionAsked = RegionDefinition | RegionRequest | RegionSaid | RegionPods
 """What lies in the topic of regions."""
 

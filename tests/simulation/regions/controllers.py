@@ -74,7 +74,7 @@ class Members:
     async def look(self, members: Sequence[str]) -> MembersSeen:
         pipelines = self._world.pipelines
         await self._world.wire(lambda: None)
-        return MembersSeen(dict(pipelines.lives), not pipelines.away, tuple(sorted(pipelines.away)))
+        return MembersSeen(dict(pipelines.lives), not pipelines.away, tuple(sorted(pipelines.away)), ("p",))
 
     async def drain(self, number: int, *, stays: bool) -> tuple[CutPipeline, ...] | None:
         world = self._world

@@ -58,7 +58,9 @@ def seen() -> RegionsSeen:
         led = following
     stood = (CutOffset("in", 0, 90),)
     cut = RegionCut("orders", 1, 9_000, (CutPipeline("a", 41, stood, ()), CutPipeline("b", 7, (), ())))
-    view = read_on(RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",))])
+    view = read_on(
+        RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",), starts=("a",))]
+    )
     idle = replace(DEFINED, region="idle", settings=replace(DEFINED.settings, region="idle"))
     return {"orders": RegionSight(DEFINED, view), "idle": RegionSight(idle)}
 
@@ -127,10 +129,11 @@ def test_a_region_is_told_as_its_log_says() -> None:
     told = ask("GET", "/v1/regions/orders", seen())
     assert (told["state"], told["last_completed"], told["next"]) == ("draining", 1, 2)
     assert (told["controller"], told["heard_ms"], told["waits_for"]) == ("c", 99_000, ["b is late"])
+    assert told["starts"] == ["a"]
     telling = {"participant": False, "part": None, "told": "triggerDrain"}
     assert told["pipelines"] == [{"pipeline": name, **telling} for name in "ab"]
     idle, orders = ask("GET", "/v1/regions", seen())["regions"]
-    assert (idle["region"], idle["state"], idle["controller"]) == ("idle", None, "")
+    assert (idle["region"], idle["state"], idle["controller"], idle["starts"]) == ("idle", None, "", [])
     assert orders == told
     (cut,) = ask("GET", "/v1/regions/orders/cuts?limit=5", seen())["cuts"]
     assert cut["steps"] == [{"pipeline": "a", "step": 41}, {"pipeline": "b", "step": 7}]

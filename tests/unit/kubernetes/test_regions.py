@@ -6,12 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod
-from kcontrol.core.kubernetes.regions import region_operator_of, region_status, requests_of, settings_of
+from kcontrol.core.kubernetes.regions import (
+    has_started,
+    region_operator_of,
+    region_status,
+    requests_of,
+    settings_of,
+)
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
 from kcontrol.core.regions.leading import began
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings, Trigger, refused_settings
-from kcontrol.core.regions.records import RegionDefinition
+from kcontrol.core.regions.records import RegionBeat, RegionDefinition
 from kcontrol.core.regions.value import WrittenBy, change_of
 from tests.unit.kubernetes.resources import resource
 
@@ -70,6 +76,32 @@ def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:
     own = resource(PIPELINE, "totals", {"nodes": 1, "code": {"file": "a.py", "text": "x"}, "image": "mine:1"})
     made = region_operator_of("job", [region(), region("more")], [own])
     assert made["spec"]["numRegions"] == 2
+def test_where_drains_begin_is_shown_as_its_controller_sees_it() -> None:
+    value = began(RegionDefinition("orders", settings_of(region()), "ana", 5, "d1"))
+    view = read_on(RegionLogView(), [change_of(value.value, value.happened, WrittenBy("c", 1, 1))])
+def test_nobody_has_been_in_charge_yet() -> None:
+    assert region_status(RegionLogView(), ["enrich-0: Failed"]) == {"podsNotRunning": ["enrich-0: Failed"]}
+
+
+def test_a_job_has_started_once_each_of_its_regions_has() -> None:
+    """Each begins by itself; this says when the last one has (decision 157)."""
+    value = began(RegionDefinition("orders", settings_of(region()), "ana", 5, "d1"))
+    begun = read_on(RegionLogView(), [change_of(value.value, value.happened, WrittenBy("c", 1, 1))])
+    assert has_started([begun, begun])
+    assert not has_started([begun, RegionLogView()])
+    assert not has_started([]), "a job without a region has begun nothing"
+
+
+def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:
+    own = resource(PIPELINE, "totals", {"nodes": 1, "code": {"file": "a.py", "text": "x"}, "image": "mine:1"})
+    made = region_operator_of("job", [region(), region("more")], [own])
+    assert made["spec"]["numRegions"] == 2
+    shown = region_status(view, ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (0, []), "nobody has said yet"
+    shown = region_status(read_on(view, [RegionBeat("orders", "c", 1, 9, (), starts=("enrich",))]), ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (1, ["enrich"])
+
+
     assert made["spec"]["image"] == "mine:1"
     assert [each["name"] for each in made["metadata"]["ownerReferences"]] == ["orders", "more"]
 
