@@ -16,7 +16,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.model import RegionSettings, Trigger
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import (
     CutOffset,
@@ -166,17 +166,31 @@ def test_members_are_told_what_is_so_and_may_ask() -> None:
     assert [one["notification"] for one in every if one["region"] == "idle"] == [None]
     asked: list[RegionRequest] = []
     path = "/v1/consistentregion/region/orders"
-    late = ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 1}})
-    assert (late["rejected"], asked) == ("the next drain is number 2", [])
-    ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 2}})
     ask("PUT", f"{path}/reset", seen(), asked, {"request": {"force": True}})
-    assert [(each.kind, each.by, each.force) for each in asked] == [
-        ("drain", "a", False),
-        ("reset", "REST", True),
-    ]
-    assert ask("PUT", f"{path}/drain", seen(), asked, {"request": {"seqId": "2", "operator": "a"}}) == 422
+    assert [(each.kind, each.by, each.force) for each in asked] == [("reset", "REST", True)]
     assert ask("GET", "/v1/consistentregion/pe/none", seen()) == 404
     assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
+
+
+def test_a_member_that_may_asks_for_a_drain_and_others_are_refused() -> None:
+    path, asked = "/v1/consistentregion/region/orders/drain", list[RegionRequest]()
+    settings = replace(DEFINED.settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=("a",))
+    orders = replace(seen()["orders"], definition=replace(DEFINED, settings=settings))
+    driven = {"orders": orders}
+
+    def wants(member: str, number: object, found: RegionsSeen = driven) -> Any:
+        return ask("PUT", path, found, asked, {"request": {"operator": member, "seqId": number}})
+
+    assert wants("a", 1)["rejected"] == "the next drain is number 2"
+    for refused in ("b", "ana"):
+        assert wants(refused, 2) == 409
+    assert wants("a", 2, seen()) == 409, "it is periodic"
+    assert wants("a", "2") == 422
+    assert asked == []
+    assert wants("a", 2)["rejected"] == ""
+    assert [(each.kind, each.member, each.by) for each in asked] == [("drain", "a", "a")]
+    told = ask("GET", "/v1/regions/orders", driven)
+    assert (told["trigger"], told["triggers"]) == ("operator_driven", ["a"])
 
 
 def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:

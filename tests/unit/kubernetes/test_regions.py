@@ -31,6 +31,8 @@ def test_it_is_defined_as_a_file_would_define_it() -> None:
     driven = settings_of(region(trigger="operatorDriven", operatorsToTrigger=["totals"], drainTimeout=0.5))
     assert (driven.trigger, driven.triggers) == (Trigger.OPERATOR_DRIVEN, ("totals",))
     assert (driven.max_reset_attempts, driven.drain_timeout_ms) == (1_000, 500)
+    by_bridge = region(trigger="operatorDriven", participants=["mq"], operatorsToTrigger=["mq"])
+    assert refused_settings(settings_of(by_bridge)) == ""
     fed = settings_of(region(participants=["mq-bridge"], participantLease=2.5))
     assert fed == RegionSettings(
         "orders",
@@ -68,17 +70,15 @@ def test_participants_are_shown_as_the_region_knows_them() -> None:
     assert shown["participants"] == [{"name": "bridge", "hasJoined": True}]
 
 
-def test_nobody_has_been_in_charge_yet() -> None:
-    assert region_status(RegionLogView(), ["enrich-0: Failed"]) == {"podsNotRunning": ["enrich-0: Failed"]}
-
-
-def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:
-    own = resource(PIPELINE, "totals", {"nodes": 1, "code": {"file": "a.py", "text": "x"}, "image": "mine:1"})
-    made = region_operator_of("job", [region(), region("more")], [own])
-    assert made["spec"]["numRegions"] == 2
 def test_where_drains_begin_is_shown_as_its_controller_sees_it() -> None:
     value = began(RegionDefinition("orders", settings_of(region()), "ana", 5, "d1"))
     view = read_on(RegionLogView(), [change_of(value.value, value.happened, WrittenBy("c", 1, 1))])
+    shown = region_status(view, ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (0, []), "nobody has said yet"
+    shown = region_status(read_on(view, [RegionBeat("orders", "c", 1, 9, (), starts=("enrich",))]), ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (1, ["enrich"])
+
+
 def test_nobody_has_been_in_charge_yet() -> None:
     assert region_status(RegionLogView(), ["enrich-0: Failed"]) == {"podsNotRunning": ["enrich-0: Failed"]}
 
@@ -96,12 +96,6 @@ def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:
     own = resource(PIPELINE, "totals", {"nodes": 1, "code": {"file": "a.py", "text": "x"}, "image": "mine:1"})
     made = region_operator_of("job", [region(), region("more")], [own])
     assert made["spec"]["numRegions"] == 2
-    shown = region_status(view, ())
-    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (0, []), "nobody has said yet"
-    shown = region_status(read_on(view, [RegionBeat("orders", "c", 1, 9, (), starts=("enrich",))]), ())
-    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (1, ["enrich"])
-
-
     assert made["spec"]["image"] == "mine:1"
     assert [each["name"] for each in made["metadata"]["ownerReferences"]] == ["orders", "more"]
 
