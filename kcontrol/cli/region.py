@@ -81,19 +81,29 @@ def status(region: str, cluster: ClusterSettings, as_json: bool) -> None:
 @region.command()
 @click.argument("region")
 @click.option("--hold", is_flag=True, help="All stay at the cut until `kcontrol region resume`.")
+@click.option(
+    "--as",
+    "member",
+    default="",
+    metavar="MEMBER",
+    help="Ask in the name of a pipeline, or participant, that the region's file has among its `triggers`.",
+)
 @timeout_option
 @cluster_option
 @json_option
 @debug_option
-def drain(region: str, hold: bool, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
+def drain(
+    region: str, hold: bool, member: str, timeout_s: float, cluster: ClusterSettings, as_json: bool
+) -> None:
     """Bring a region's pipelines to one moment now, and print the cut once it is in the region's log. A drain that is
     interrupted is begun again. Exit code 3 if it takes too long, 9 if no attempt is left.
 
     \b
     Examples:  kcontrol region drain end-of-day
                kcontrol region drain end-of-day --hold
+               kcontrol region drain end-of-day --as totals
     """
-    request = request_of(region, RegionRequestKind.DRAIN, asked_by(), hold=hold)
+    request = request_of(region, RegionRequestKind.DRAIN, asked_by(), hold=hold, member=member)
     answer, view = asyncio.run(ask_region(cluster, request, timeout_s))
     _print_cut(view.cuts[answer.seq_id], as_json)
 
@@ -210,7 +220,8 @@ def _status_lines(definition: RegionDefinition, view: RegionLogView) -> list[str
     lines = [
         f"region     {definition.region}: {state}{held}",
         f"pipelines  {', '.join(settings.members)}; {settings.trigger}"
-        + (f", every {span_text(settings.period_ms)}" if settings.trigger == "periodic" else ""),
+        + (f", every {span_text(settings.period_ms)}" if settings.trigger == "periodic" else "")
+        + (f", by {', '.join(settings.triggers)} and by persons" if settings.triggers else ""),
     ]
     if newest is not None and newest.happened.why:
         lines.append(f"last       {newest.happened.kind}: {newest.happened.why}")

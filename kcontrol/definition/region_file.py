@@ -3,6 +3,7 @@
 region = "end-of-day"
 pipelines = ["enrich", "totals", "alerts"]
 trigger = "periodic"            # or "operator_driven": only when somebody asks
+triggers = []                   # then: the members that may ask, besides persons
 period = "60 s"                 # from the end of one drain to the beginning of the next
 drain_timeout = "180 s"
 reset_timeout = "180 s"
@@ -29,7 +30,8 @@ _DEFAULTS = RegionSettings("", ())
 
 
 class RegionFile(BaseModel):
-    """What the file may say. trigger: `periodic`, or `operator_driven`, where drains are made when somebody asks.
+    """What the file may say. trigger: `periodic`, or `operator_driven`, where drains are made when somebody asks. triggers:
+    the pipelines and participants in whose name that may be, besides persons.
 
     period: from the end of one drain, or reset, to the beginning of the next. drain_timeout: a drain that takes longer is given
     up. reset_timeout: a reset that takes longer is tried again. max_reset_attempts: in a row, without a completed drain in
@@ -43,6 +45,7 @@ class RegionFile(BaseModel):
     region: str
     pipelines: list[str]
     trigger: str = Trigger.PERIODIC.value
+    triggers: list[str] = []
     period: PositiveDuration = _DEFAULTS.period_ms
     drain_timeout: PositiveDuration = _DEFAULTS.drain_timeout_ms
     reset_timeout: PositiveDuration = _DEFAULTS.reset_timeout_ms
@@ -79,6 +82,7 @@ def region_settings(file: Path) -> RegionSettings:
         region=check_region_name(found.region),
         members=tuple(map(check_pipeline_name, [*found.pipelines, *found.participants])),
         trigger=Trigger(found.trigger),
+        triggers=tuple(found.triggers),
         period_ms=duration_ms(found.period),
         drain_timeout_ms=duration_ms(found.drain_timeout),
         reset_timeout_ms=duration_ms(found.reset_timeout),

@@ -89,6 +89,7 @@ class RegionSession:
         self._led_from = 0
         self._heard, self._pods = ParticipantsHeard(), PodsHeard()
         self._waits: tuple[str, ...] = ()
+        self._starts: tuple[str, ...] = ()
 
     def stop(self) -> None:
         """End as soon as may be. Pipelines go on, unless they are held until somebody resumes them."""
@@ -192,7 +193,8 @@ class RegionSession:
         elif unknown:
             healthy = None
         lives = {name: said[name].life for name in settings.participants if name in said}
-        return MembersSeen({**pipelines.lives, **lives}, healthy, (*pipelines.why, *ill, *unknown))
+        why = (*pipelines.why, *ill, *unknown)
+        return MembersSeen({**pipelines.lives, **lives}, healthy, why, pipelines.starts)
 
     async def _check_rollback(self, members: MembersSeen) -> None:
         """All is looked at before anything is done."""
@@ -243,7 +245,7 @@ class RegionSession:
         """What members are told follows from the region that is in the log."""
         region = self._value.region
         number = region.current_seq_id
-        self._waits = members.why
+        self._waits, self._starts = members.why, members.starts
         if region.state is RegionState.DRAINING:
             self._in_line = frozenset()
             if self._cut is None or self._cut[0] != number:
@@ -342,7 +344,7 @@ class RegionSession:
     async def _beat(self, *, ended: bool) -> None:
         at_ms, newest = self._clock.now_ms(), self._view.newest
         number = 0 if newest is None else newest.number
-        beat = RegionBeat(self._region, self._controller, number, at_ms, self._waits, ended)
+        beat = RegionBeat(self._region, self._controller, number, at_ms, self._waits, ended, self._starts)
         await self._log.write([beat])
         self._see([beat])
         self._proved_ms = self._clock.monotonic_ms()

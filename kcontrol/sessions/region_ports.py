@@ -68,11 +68,13 @@ class AskedRegions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MembersSeen:
-    """lives: by member, its newest life. healthy: all are at work; None: not all have been heard yet. why: what is wrong."""
+    """lives: by member, its newest life. healthy: all are at work; None: not all have been heard yet. why: what is wrong.
+    starts: the pipelines at which a drain begins; (): not all are there."""
 
     lives: Mapping[str, int] = field(default_factory=dict)
     healthy: bool | None = None
     why: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
 
 
 class RegionMembers(Protocol):

@@ -63,6 +63,12 @@ class RegionFacts(Facts):
     held: bool = Field(description="All stay at the newest cut until they are resumed.")
     healthy: bool = Field(description="All pipelines were at work when they were looked at last.")
     pipelines: list[RegionMemberFacts]
+    trigger: str = Field(description="What begins a drain: periodic, or operator_driven: when somebody asks.")
+    triggers: list[str] = Field(description="The members that may ask then; persons always may.")
+    starts: list[str] = Field(
+        description="The pipelines at which a drain begins: they read nothing that another of the region writes. Empty: it is "
+        "not known yet, or one was deleted."
+    )
     last_completed: int = Field(description="Number of the newest cut; 0: there is none.")
     going_back_to: int = Field(
         description="Number of the cut that its pipelines are being taken back to; 0: to none."
@@ -148,6 +154,9 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         held=newest is not None and newest.is_held,
         healthy=newest is not None and newest.is_healthy,
         pipelines=members,
+        trigger=settings.trigger.value,
+        triggers=list(settings.triggers),
+        starts=[] if beat is None else list(beat.starts),
         last_completed=0 if newest is None else newest.last_completed_seq_id,
         going_back_to=0 if newest is None or newest.rollback is None else newest.rollback.to_cut,
         next=1 if newest is None else newest.current_seq_id,

@@ -40,7 +40,7 @@ REFUSED = {
     ),
     "a trigger that is no member": (
         bare(REGION, "r", pipelines=["a"], trigger="operatorDriven", operatorsToTrigger=["b"]),
-        "not in pipelines",
+        "neither in pipelines nor in participants",
     ),
     "a participant that is a pipeline": (
         bare(REGION, "r", pipelines=["a"], participants=["a"]),
@@ -79,6 +79,15 @@ def test_what_is_wrong_is_refused_with_a_sentence(kubernetes: KubernetesServer, 
     [
         (PIPELINE, {"nodes": 2, "code": CODE}),
         (REGION, {"pipelines": ["a"], "drainRequest": {"id": "1"}}),
+        (
+            REGION,
+            {
+                "pipelines": ["a"],
+                "participants": ["b"],
+                "trigger": "operatorDriven",
+                "operatorsToTrigger": ["a", "b"],
+            },
+        ),
         (
             REGION,
             {

@@ -17,9 +17,10 @@ from kcontrol.adapters.hints import hint_address
 from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, TheRegion, ask_for
-from kcontrol.core.regions.model import told
+from kcontrol.core.regions.model import refused_asker, told
 from kcontrol.core.regions.records import RegionRequestKind, RegionSaid, SaidKind
 from kcontrol.errors import NotFoundError
+from kcontrol.requests.record import NotNowError
 from kcontrol.views.regions_facts import RegionSight
 
 router = APIRouter(prefix="/v1/consistentregion", tags=["regions"])
@@ -52,7 +53,7 @@ class MemberNotifications(BaseModel):
 
 
 class DrainOf(BaseModel):
-    """operator: who asks. seqId: of the drain that is asked for."""
+    """operator: the member that asks, which has to be one of the region's triggers. seqId: of the drain that is asked for."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -149,15 +150,19 @@ async def notification(member: Member, found: TheRegion) -> RegionNotification:
     return _notification(found, member)
 
 
-@router.put("/region/{region}/drain", status_code=ACCEPTED, responses=responses(404, 500))
+@router.put("/region/{region}/drain", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def drain(plane: ThePlane, found: TheRegion, body: DrainBody, response: Response) -> RegionAsked:
-    """Ask for the drain of a number: to be late is no error, and is answered with 200."""
-    newest, name = found.view.newest, found.definition.region
+    """Ask for the drain of a number, in a member's name: to be late is no error, and is answered with 200; not to be one of the
+    region's triggers is. Persons ask with `POST /v1/regions/REGION/drain`."""
+    newest, name, member = found.view.newest, found.definition.region, body.request.operator
+    refused = refused_asker(found.definition.settings, member)
+    if refused:
+        raise NotNowError(refused)
     number = 1 if newest is None else newest.current_seq_id
     if body.request.seqId != number:
         response.status_code = 200
         return RegionAsked(region=name, rejected=f"the next drain is number {number}")
-    made = await ask_for(plane, found, RegionRequestKind.DRAIN, by=body.request.operator)
+    made = await ask_for(plane, found, RegionRequestKind.DRAIN, by=member, member=member)
     return RegionAsked(region=name, request_id=made.request_id)
 
 

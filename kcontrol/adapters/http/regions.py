@@ -129,9 +129,10 @@ async def ask_for(
     by: str = BY,
     hold: bool = False,
     force: bool = False,
+    member: str = "",
 ) -> RegionAccepted:
     """Write a request down."""
     name = found.definition.region
-    request = RegionRequest(name, kind, by, plane.clock.now_ms(), uuid4().hex, hold, force)
+    request = RegionRequest(name, kind, by, plane.clock.now_ms(), uuid4().hex, hold, force, member=member)
     await plane.ask_region(request)
     return RegionAccepted(region=name, request_id=request.request_id)

@@ -22,7 +22,7 @@ from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
 from kcontrol.apps.kubernetes.scene import Scene, read_scene, utc
 from kcontrol.core.kubernetes.conditions import status_with
 from kcontrol.core.kubernetes.nodes import node_objects
-from kcontrol.core.kubernetes.pipelines import pipeline_status
+from kcontrol.core.kubernetes.pipelines import pipeline_status, regions_of
 from kcontrol.core.kubernetes.resources import Manifest, meta_of
 from kcontrol.core.kubernetes.shared import coordinator_objects
 from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError, RetriableError
@@ -170,6 +170,7 @@ class KubernetesOperator:
         status, conditions = pipeline_status(
             said, is_heard, wrong or refused, away, pipeline["spec"]["nodes"]
         )
+        status["regions"] = regions_of(meta.name, scene.regions_in(meta.namespace), scene.defined)
         after = status_with(pipeline, status, conditions, utc(self._clock.now_ms()))
         if after is not None:
             await objects.put_status(pipeline, after)

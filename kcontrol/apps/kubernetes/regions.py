@@ -106,6 +106,7 @@ class RegionsPass:
         """Defined in Kafka, asked what is new, and shown."""
         meta = meta_of(region)
         if meta.deleted_at:
+            self._scene.defined[meta.uid] = False
             await self._deleted(region)
             return
         if FINALIZER not in meta.finalizers:
@@ -117,10 +118,12 @@ class RegionsPass:
                 raise ConfigurationError(refused)
             view = await self._kafka.define(settings, defined_by(region))
         except (ConfigurationError, NotFoundError, TopicError) as error:
+            self._scene.defined[meta.uid] = False
             reason = "Refused" if isinstance(error, ConfigurationError) else "WaitsForPipelines"
             _, conditions = rollback_status(rollback_before(region))
             await self._say(region, {}, Condition("Defined", False, reason, str(error)), *conditions)
             return
+        self._scene.defined[meta.uid] = True
         asked = {}
         for request in requests_of(region, self._clock.now_ms()):
             await self._kafka.ask(request)

@@ -20,7 +20,8 @@ from kcontrol.core.kubernetes.resources import (
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """sets: StatefulSets by uid. made: by what was to be made in this scene, why it could not be, or ''."""
+    """sets: StatefulSets by uid. made: by what was to be made in this scene, why it could not be, or ''. defined: by uid of a
+    ConsistentRegion that was looked at in it, whether it is defined in Kafka."""
 
     operators: list[Manifest]
     regions: list[Manifest]
@@ -28,6 +29,7 @@ class Scene:
     sets: Mapping[str, Manifest]
     pods: list[Manifest]
     made: dict[str, str] = field(default_factory=dict)
+    defined: dict[str, bool] = field(default_factory=dict)
 
     def namespaces(self) -> list[str]:
         return sorted({meta_of(each).namespace for each in self.pipelines})

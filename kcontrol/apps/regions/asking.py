@@ -20,7 +20,7 @@ from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
 from kcontrol.core.regions.graph import graph_of, refused_graph
 from kcontrol.core.regions.leading import refused_cut
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.model import RegionSettings, refused_asker
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionDefinition,
@@ -68,11 +68,15 @@ class RegionReader:
         """Write a request down, and wait for what becomes of it.
 
         A broker that is away is waited for, within that time. What may have been written is written again then: a request
-        counts once. Raises NotNowError: somebody has asked for something else since. RetriableError: nothing in time.
+        counts once. Raises NotNowError: somebody has asked for something else since, or the member in whose name it is asked
+        for may not; then nothing is written, so nobody else's wish is displaced. RetriableError: nothing in time.
         NotFoundError, TopicError, AccessError.
         """
         deadline_s = time.monotonic() + timeout_s
         await self._in_time(self.look, min(deadline_s, time.monotonic() + _SETTLES_S))
+        refused = refused_asker(self.definition.settings, request.member)
+        if refused:
+            raise NotNowError(refused)
         await self._in_time(lambda: self.asked.ask(request), deadline_s)
         while True:
             await self._in_time(self.look, deadline_s)
@@ -212,7 +216,14 @@ async def ask_region(
 
 
 def request_of(
-    region: str, kind: RegionRequestKind, by: str, *, hold: bool = False, force: bool = False
+    region: str,
+    kind: RegionRequestKind,
+    by: str,
+    *,
+    hold: bool = False,
+    force: bool = False,
+    member: str = "",
 ) -> RegionRequest:
     """One that nobody has made before."""
-    return RegionRequest(region, kind, by, SystemClock().now_ms(), uuid4().hex, hold, force)
+    at_ms = SystemClock().now_ms()
+    return RegionRequest(region, kind, by, at_ms, uuid4().hex, hold, force, member=member)

@@ -80,12 +80,12 @@ class PipelineMembers:
         """As the port says."""
         self._names = tuple(members)
         lives: dict[str, int] = {}
-        unknown, ill = [], []
+        unknown, ill, gone = [], [], []
         for name in members:
             try:
                 member = await self._looked_at(name)
-            except NotFoundError as error:
-                unknown.append(str(error))
+            except NotFoundError:
+                gone.append(_deleted(name))
                 continue
             view = member.logs.view
             life = max(view.epoch, *view.incarnations.values(), -1)
@@ -94,11 +94,13 @@ class PipelineMembers:
             doubt, wrong = _how(name, member, view.status())
             unknown += [doubt] if doubt else []
             ill += [wrong] if wrong else []
-        if not unknown:
-            refused = refused_graph(graph_of(self._specs().values()))
-            ill += [refused] if refused else []
-        healthy = False if ill else None if unknown else True
-        return MembersSeen(lives, healthy, (*ill, *unknown))
+        starts: tuple[str, ...] = ()
+        if not gone:
+            graph = graph_of(self._specs().values())
+            refused, starts = refused_graph(graph), graph.starts
+            ill += [refused] if refused and not unknown else []
+        healthy = False if gone or ill else None if unknown else True
+        return MembersSeen(lives, healthy, (*gone, *ill, *unknown), starts)
 
     async def _looked_at(self, name: str) -> _Member:
         if name not in self._members:
@@ -223,6 +225,11 @@ class PipelineMembers:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+
+def _deleted(name: str) -> str:
+    """Of a pipeline without a definition: a region is defined of pipelines that have one."""
+    return f"{name}: it was deleted: submit it again, or define the region without it (kcontrol region apply)"
 
 
 def _how(name: str, member: _Member, said: Status | None) -> tuple[str, str]:

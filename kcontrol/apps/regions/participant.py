@@ -97,7 +97,8 @@ class RegionParticipant:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=server, headers=headers, timeout=timeout_s)
         self._name = f"member {member!r} of region {region!r}"
-        self._region, self._path = region, f"/v1/consistentregion/region/{region}/pe/{member}"
+        self._region, self._member = region, member
+        self._path = f"/v1/consistentregion/region/{region}/pe/{member}"
         self._look_path = f"/v1/consistentregion/pe/{member}/region/{region}"
         self._poll_s, self._lease_s = poll_s, lease_s
         self._process, self._life = uuid4().hex, -1
@@ -185,6 +186,19 @@ class RegionParticipant:
     def reset_done(self, order: RegionOrder) -> None:
         """It stands at the cut that it was told to go back to."""
         self._say("reset", order.seq_id, order.reset_attempt)
+
+    def ask_for_drain(self) -> None:
+        """Ask that the region is drained, where it is operator driven and has this member among its triggers. Returns once that
+        is in Kafka; then it is asked for until there is a cut: an order `triggerDrain` follows, for this member, too.
+
+        Raises ConfigurationError: it may not ask. RetriableError: no server has taken it for two minutes; it may be asked for.
+        """
+        path = f"/v1/consistentregion/region/{self._region}/drain"
+        while True:
+            number = self._insist("GET", f"/v1/regions/{self._region}", None)["next"]
+            answer = self._insist("PUT", path, {"request": {"operator": self._member, "seqId": number}})
+            if not answer["rejected"] or self._closed.wait(_AGAIN_S):
+                return  # It was late by one drain, otherwise.
 
     def _say(self, what: str, seq_id: int, reset_attempt: int) -> None:
         with self._speaking:

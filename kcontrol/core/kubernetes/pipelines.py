@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from kcontrol.core.kubernetes.conditions import Condition
 from kcontrol.core.kubernetes.resources import Manifest
@@ -35,6 +36,25 @@ def pipeline_status(
         said.phase.value.capitalize() if said.phase is not PipelinePhase.RUNNING or not away else "PodsAway"
     )
     return status, (accepted, Condition("Ready", is_ready, reason, _with_pods(said.reason, away)))
+
+
+def regions_of(
+    pipeline: str, regions: Iterable[Mapping[str, Any]], defined: Mapping[str, bool]
+) -> list[Manifest]:
+    """Its regions, of the ConsistentRegions of its namespace that are defined: it can be in one, and others are refused.
+
+    defined: by uid, of those that were looked at since their status was read, whether they are.
+    """
+    return [
+        {"name": each["metadata"]["name"], "regionIndex": each["spec"]["regionIndex"]}
+        for each in regions
+        if pipeline in each["spec"]["pipelines"] and defined.get(each["metadata"]["uid"], _was_defined(each))
+    ]
+
+
+def _was_defined(region: Mapping[str, Any]) -> bool:
+    conditions = (region.get("status") or {}).get("conditions", ())
+    return any(each["type"] == "Defined" and each["status"] == "True" for each in conditions)
 
 
 def _with_pods(message: str, away: Sequence[str]) -> str:

@@ -74,6 +74,7 @@ def region_status(view: RegionLogView, away: Sequence[str]) -> Manifest:
     if newest is None:
         return {"podsNotRunning": list(away)}
     waits = () if view.beat is None else view.beat.waits_for
+    starts = () if view.beat is None else view.beat.starts
     return {
         "state": newest.state.value,
         "peToCompletion": {
@@ -94,6 +95,8 @@ def region_status(view: RegionLogView, away: Sequence[str]) -> Manifest:
         "lastCompletedSeqID": newest.last_completed_seq_id,
         "pendingSeqID": newest.pending_seq_id,
         "toRetireSeqID": newest.to_retire_seq_id,
+        "numStartOperators": len(starts),
+        "operatorsToStartRegion": list(starts),
         "controller": view.owner,
         "change": newest.number,
         "waitsFor": list(waits[:_MOST_WAITS]),

@@ -29,6 +29,11 @@ class RegionGraph:
         """The pipelines that read its topics."""
         return frozenset(name for name, topics in self.reads.items() if topics & self.writes[pipeline])
 
+    @cached_property
+    def starts(self) -> tuple[str, ...]:
+        """The pipelines at which a drain begins: they read nothing that one of the region writes."""
+        return tuple(sorted(name for name in self.reads if not self.inner(name)))
+
     def inner(self, pipeline: str) -> frozenset[str]:
         """The topics it reads that a pipeline of the region writes; all others hold outer input."""
         return self.reads[pipeline] & self.writer_of.keys()

@@ -25,7 +25,7 @@ from kcontrol.core.regions.events import (
     RolledBack,
     TookOver,
 )
-from kcontrol.core.regions.model import Region, RegionSettings, RegionState
+from kcontrol.core.regions.model import Region, RegionSettings, RegionState, refused_asker
 from kcontrol.core.regions.participants import ParticipantSaid, said_event
 from kcontrol.core.regions.records import (
     RegionAnswer,
@@ -186,6 +186,9 @@ def _ask_drain(value: RegionValue, request: RegionRequest) -> LedStep | None:
     region = value.region
     if value.drain_for == request.request_id:
         return None
+    refused = refused_asker(region.settings, request.member)
+    if refused:
+        return _refused(value, request, refused)
     if region.state is RegionState.SPENT:
         return _refused(value, request, _NO_ATTEMPT, RegionOutcome.FAILED)
     if region.is_held:
@@ -194,7 +197,8 @@ def _ask_drain(value: RegionValue, request: RegionRequest) -> LedStep | None:
         )
     if region.state is not RegionState.PROCESSING:
         return None
-    led = _after(value, DrainAsked(PERSON, region.current_seq_id, request.hold), f"by {request.by}")
+    asked = DrainAsked(request.member or PERSON, region.current_seq_id, request.hold)
+    led = _after(value, asked, f"by {request.by}")
     return replace(led, value=replace(led.value, drain_for=request.request_id))
 
 

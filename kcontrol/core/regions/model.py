@@ -134,6 +134,19 @@ def refused_settings(settings: RegionSettings) -> str:
     return ""
 
 
+def refused_asker(settings: RegionSettings, member: str) -> str:
+    """Why a member may not ask for a drain, in one sentence, or ''. member: '' for a person, who always may."""
+    where = f"region {settings.region!r}"
+    if not member or (settings.trigger is Trigger.OPERATOR_DRIVEN and member in settings.triggers):
+        return ""
+    if member not in settings.members:
+        return f"{member!r} is no member of {where}: a person asks for a drain in nobody's name"
+    if settings.trigger is not Trigger.OPERATOR_DRIVEN:
+        return f"{where} is {settings.trigger}, so no member asks for its drains: make it {Trigger.OPERATOR_DRIVEN}"
+    may = ", ".join(settings.triggers) or "none of its members"
+    return f"{member!r} may not ask for drains of {where}: {may} may, by its triggers"
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """What a coordinator remembers of a region; a value that only `decide` makes another of.

@@ -67,7 +67,8 @@ class RegionDefinition:
 class RegionRequest:
     """`REGION/request/KIND` in the topic of regions: the newest of its kind counts, until it is answered in the region's log.
 
-    hold: of a drain: all stay at its cut until they are resumed. force: of a reset: with more attempts than are left.
+    hold: of a drain: all stay at its cut until they are resumed. member: of a drain: in whose name it is asked for, one of the
+    region's triggers; '': a person's. force: of a reset: with more attempts than are left.
     Of a rollback: to_cut: the cut; why: the reason that was given; leave_behind: who has read what will be void, and is left as
     it is; as_of: the number of the newest change that whoever asks has seen.
     """
@@ -83,6 +84,7 @@ class RegionRequest:
     why: str = ""
     leave_behind: tuple[str, ...] = ()
     as_of: int = 0
+    member: str = ""
 
 
 class SaidKind(StrEnum):
@@ -255,7 +257,7 @@ class RegionBeat:
     """`beat` in a region's log: its controller is at work. That it could be written proves that no newer one is.
 
     number: of the newest change. waits_for: for people, what it waits for. ended: it has stopped, and another may go on at
-    once.
+    once. starts: the pipelines at which a drain begins, as their definitions are now; (): not known.
     """
 
     region: str
@@ -264,6 +266,7 @@ class RegionBeat:
     at_ms: int
     waits_for: tuple[str, ...]
     ended: bool = False
+    starts: tuple[str, ...] = ()
 
 
 RegionAsked = RegionDefinition | RegionRequest | RegionSaid | RegionPods

@@ -19,7 +19,7 @@ from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
 from kcontrol.core.model import HoldPhase
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionState
-from kcontrol.core.regions.records import RegionCut, RegionRequestKind
+from kcontrol.core.regions.records import RegionCut, RegionEventKind, RegionRequestKind
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.json import from_json
 from tests.conftest import TopicFactory
@@ -34,7 +34,7 @@ LONGEST_DRAIN = 40
 
 
 class Region(ThreePipelines):
-    def apply(self, **times: str | int) -> None:
+    def apply(self, **times: str | int | list[str]) -> None:
         definition = {"region": "all", "pipelines": list(NAMES), **times}
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in definition.items()]
         (self.home / "all.toml").write_text("".join(lines))
@@ -181,10 +181,23 @@ def stopped(process: KcontrolProcess) -> None:
 @pytest.mark.heavy
 @pytest.mark.timeout(580)
 def test_a_controller_that_hangs_is_succeeded_and_writes_nothing_more(region: Region) -> None:
-    region.apply(trigger="operator_driven", drain_timeout="60 s")
+    region.apply(trigger="operator_driven", drain_timeout="60 s", triggers=["enrich"])
     with region.controlled("first") as first:
         region.until_state(RegionState.PROCESSING)
-        before = region.drain().number
+        before = region.drain("--as", "enrich").number
+        assert "enrich" in {
+            each.happened.member
+            for each in region.view().changes.values()
+            if each.happened.kind is RegionEventKind.DRAIN_ASKED
+        }
+        code, words = region.refused("drain", "all", "--as", "alerts")
+        assert (code, "enrich may, by its triggers" in words) == (1, True), words
+
+        def says_where_drains_begin() -> bool:
+            beat = region.view().beat
+            return beat is not None and beat.starts == ("enrich",)
+
+        until(says_where_drains_begin, "its beat says where drains begin", PATIENCE_S, first.text)
         with region.controlled("second") as second:
             assert first.process is not None
             first.process.send_signal(signal.SIGSTOP)

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, RegionState
+from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
@@ -48,6 +48,7 @@ ANSWERED = "a request that counts is answered once faults have ended"
 BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
 AFTER = "a cut counts once every participant has saved its part"
 VOID = "what is void is no cut any more"
+MAY = "a drain is begun by the period, by a person, or by a member that may ask, and then in its name"
 FRESH = "a drain that was asked for is begun after it was asked for"
 QUIET_S, FAULTS_S = 400.0, 120.0
 _T = TypeVar("_T")
@@ -74,7 +75,7 @@ class Members:
     async def look(self, members: Sequence[str]) -> MembersSeen:
         pipelines = self._world.pipelines
         await self._world.wire(lambda: None)
-        return MembersSeen(dict(pipelines.lives), not pipelines.away, tuple(sorted(pipelines.away)))
+        return MembersSeen(dict(pipelines.lives), not pipelines.away, tuple(sorted(pipelines.away)), ("p",))
 
     async def drain(self, number: int, *, stays: bool) -> tuple[CutPipeline, ...] | None:
         world = self._world
@@ -174,6 +175,9 @@ class RegionWorld:
         )
         if settings.participants:
             settings = replace(settings, members=(*MEMBERS, OUTSIDE))
+        self._asks = Random(seed)
+        if self._asks.random() < 0.5:
+            settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
         self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
         self._pods = Random(seed)
@@ -182,6 +186,7 @@ class RegionWorld:
         self._dead: list[Process] = []
         self.asked_at: dict[str, int] = {}
         self.as_of: dict[str, int] = {}
+        self.askers: dict[str, str] = {}
         self._started = self._requests = self._led_from = self._pods_said = 0
         self._view, self._read = RegionLogView(), 0
 
@@ -206,7 +211,7 @@ class RegionWorld:
             self._fault()
             self._check()
         self._calm_down()
-        asked = self._ask_drain(hold=False)
+        asked = self._ask(RegionRequestKind.DRAIN)
         self.loop.run_while(lambda: not self._is_answered(asked), moment + QUIET_S)
         self._check()
         require(self._is_answered(asked), ANSWERED, asked)
@@ -256,7 +261,8 @@ class RegionWorld:
             case 4 | 5:
                 pipelines.away.clear()
             case 6:
-                self._ask_drain(hold=random.random() < 0.3)
+                asker = self._asks.choice(("", *MEMBERS))
+                self._ask(RegionRequestKind.DRAIN, hold=random.random() < 0.3, member=asker)
             case 7:
                 self._ask_rollback()
             case _:
@@ -279,9 +285,6 @@ class RegionWorld:
             process.paused_until = 0.0
         self._ask(RegionRequestKind.RESUME)
 
-    def _ask_drain(self, *, hold: bool) -> RegionRequest:
-        return self._ask(RegionRequestKind.DRAIN, hold=hold)
-
     def _ask_rollback(self) -> None:
         """As the newest change was, or one that the next controller is not in charge of any more."""
         view, kind = self.view(), RegionRequestKind.ROLLBACK
@@ -300,9 +303,10 @@ class RegionWorld:
         if request_id not in self.pipelines.resets[name]:
             self.pipelines.resets[name].append(request_id)
 
-    def _ask(self, kind: RegionRequestKind, *, hold: bool = False) -> RegionRequest:
+    def _ask(self, kind: RegionRequestKind, *, hold: bool = False, member: str = "") -> RegionRequest:
         self._requests += 1
-        request = RegionRequest(REGION, kind, "ana", 0, f"q{self._requests}", hold, force=True)
+        request = RegionRequest(REGION, kind, "ana", 0, f"q{self._requests}", hold, force=True, member=member)
+        self.askers[request.request_id] = member
         self.asked.wanted[kind] = request
         view = self.view()
         newest = view.newest
@@ -385,6 +389,10 @@ class RegionWorld:
         if event is not None and now.happened.kind is RegionEventKind.DRAIN_ASKED:
             require(value_of(before).region.state is RegionState.PROCESSING, FOLDS, now)
             require(now.current_seq_id >= self.asked_at.get(now.drain_for, 0), FRESH, now)
+            member = now.happened.member
+            require(member == self.askers[now.drain_for], MAY, now)
+            require(member in ("", *now.settings.triggers), MAY, now)
+            self.counts["drains of members"] += bool(member)
 
     def _check_rollback(self, before: RegionChange, now: RegionChange) -> None:
         if now.happened.kind is RegionEventKind.ROLLBACK_ASKED:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.regions import leading
+from kcontrol.core.regions import decide, leading
 from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
 from kcontrol.core.regions.model import Region
 from kcontrol.core.regions.participants import ParticipantSaid
@@ -18,7 +18,7 @@ from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
 
 _SCHEDULES = 12
 
@@ -42,6 +42,15 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["cuts"] > 3, counts
     assert counts["participants begun again"] > 3, counts
     assert counts["pods away"] > 3, counts
+    assert counts["drains of members"] > 3, counts
+
+
+def test_a_beat_says_where_drains_begin() -> None:
+    world = RegionWorld(1, Counter())
+    world.run()
+    beat = world.view().beat
+    assert beat is not None
+    assert beat.starts == ("p",)
 
 
 def _nobody_is_fenced() -> AbstractContextManager[object]:
@@ -85,6 +94,19 @@ def _a_word_of_pods_counts_for_ever() -> AbstractContextManager[object]:
     return patch.object(PodsHeard, "doubts", lambda self, now_ms, lease_ms: doubts(self, now_ms, 10**9))
 
 
+def _whoever_asks_may() -> AbstractContextManager[object]:
+    rules = ExitStack()
+    rules.enter_context(patch.object(leading, "refused_asker", lambda settings, member: ""))
+    rules.enter_context(patch.object(decide, "_must_be_trigger", lambda region, member: None))
+    return rules
+
+
+def _all_drains_are_persons() -> AbstractContextManager[object]:
+    """As they were: who is a trigger, and who is none, had the same drains."""
+    asked = leading.DrainAsked
+    return patch.object(leading, "DrainAsked", lambda _, number, hold: asked("", number, hold))
+
+
 @pytest.mark.parametrize(
     ("rule", "found"),
     [
@@ -93,6 +115,8 @@ def _a_word_of_pods_counts_for_ever() -> AbstractContextManager[object]:
         (_whoever_takes_over_says_nothing, (FOLDS,)),
         (_what_is_held_fast_is_saved, (AFTER,)),
         (_a_word_of_pods_counts_for_ever, (ANSWERED,)),
+        (_whoever_asks_may, (MAY,)),
+        (_all_drains_are_persons, (MAY,)),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

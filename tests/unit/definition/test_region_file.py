@@ -25,6 +25,16 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     )
 
 
+def test_who_may_ask_for_its_drains(tmp_path: Path) -> None:
+    file = tmp_path / "region.toml"
+    text = 'region = "r"\npipelines = ["a"]\nparticipants = ["mq"]\ntriggers = ["mq", "a"]\n'
+    file.write_text(text + 'trigger = "operator_driven"\n')
+    assert region_settings(file).triggers == ("mq", "a")
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match="is periodic: make it operator_driven"):
+        region_settings(file)
+
+
 def test_a_region_that_is_drained_rarely_has_more_attempts(tmp_path: Path) -> None:
     file = tmp_path / "region.toml"
     file.write_text('region = "r"\npipelines = ["a"]\ntrigger = "operator_driven"\n')

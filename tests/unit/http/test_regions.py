@@ -16,7 +16,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.model import RegionSettings, Trigger
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import (
     CutOffset,
@@ -58,7 +58,9 @@ def seen() -> RegionsSeen:
         led = following
     stood = (CutOffset("in", 0, 90),)
     cut = RegionCut("orders", 1, 9_000, (CutPipeline("a", 41, stood, ()), CutPipeline("b", 7, (), ())))
-    view = read_on(RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",))])
+    view = read_on(
+        RegionLogView(), [*records, cut, RegionBeat("orders", "c", 9, 99_000, ("b is late",), starts=("a",))]
+    )
     idle = replace(DEFINED, region="idle", settings=replace(DEFINED.settings, region="idle"))
     return {"orders": RegionSight(DEFINED, view), "idle": RegionSight(idle)}
 
@@ -127,10 +129,11 @@ def test_a_region_is_told_as_its_log_says() -> None:
     told = ask("GET", "/v1/regions/orders", seen())
     assert (told["state"], told["last_completed"], told["next"]) == ("draining", 1, 2)
     assert (told["controller"], told["heard_ms"], told["waits_for"]) == ("c", 99_000, ["b is late"])
+    assert told["starts"] == ["a"]
     telling = {"participant": False, "part": None, "told": "triggerDrain"}
     assert told["pipelines"] == [{"pipeline": name, **telling} for name in "ab"]
     idle, orders = ask("GET", "/v1/regions", seen())["regions"]
-    assert (idle["region"], idle["state"], idle["controller"]) == ("idle", None, "")
+    assert (idle["region"], idle["state"], idle["controller"], idle["starts"]) == ("idle", None, "", [])
     assert orders == told
     (cut,) = ask("GET", "/v1/regions/orders/cuts?limit=5", seen())["cuts"]
     assert cut["steps"] == [{"pipeline": "a", "step": 41}, {"pipeline": "b", "step": 7}]
@@ -163,17 +166,31 @@ def test_members_are_told_what_is_so_and_may_ask() -> None:
     assert [one["notification"] for one in every if one["region"] == "idle"] == [None]
     asked: list[RegionRequest] = []
     path = "/v1/consistentregion/region/orders"
-    late = ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 1}})
-    assert (late["rejected"], asked) == ("the next drain is number 2", [])
-    ask("PUT", f"{path}/drain", seen(), asked, {"request": {"operator": "a", "seqId": 2}})
     ask("PUT", f"{path}/reset", seen(), asked, {"request": {"force": True}})
-    assert [(each.kind, each.by, each.force) for each in asked] == [
-        ("drain", "a", False),
-        ("reset", "REST", True),
-    ]
-    assert ask("PUT", f"{path}/drain", seen(), asked, {"request": {"seqId": "2", "operator": "a"}}) == 422
+    assert [(each.kind, each.by, each.force) for each in asked] == [("reset", "REST", True)]
     assert ask("GET", "/v1/consistentregion/pe/none", seen()) == 404
     assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
+
+
+def test_a_member_that_may_asks_for_a_drain_and_others_are_refused() -> None:
+    path, asked = "/v1/consistentregion/region/orders/drain", list[RegionRequest]()
+    settings = replace(DEFINED.settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=("a",))
+    orders = replace(seen()["orders"], definition=replace(DEFINED, settings=settings))
+    driven = {"orders": orders}
+
+    def wants(member: str, number: object, found: RegionsSeen = driven) -> Any:
+        return ask("PUT", path, found, asked, {"request": {"operator": member, "seqId": number}})
+
+    assert wants("a", 1)["rejected"] == "the next drain is number 2"
+    for refused in ("b", "ana"):
+        assert wants(refused, 2) == 409
+    assert wants("a", 2, seen()) == 409, "it is periodic"
+    assert wants("a", "2") == 422
+    assert asked == []
+    assert wants("a", 2)["rejected"] == ""
+    assert [(each.kind, each.member, each.by) for each in asked] == [("drain", "a", "a")]
+    told = ask("GET", "/v1/regions/orders", driven)
+    assert (told["trigger"], told["triggers"]) == ("operator_driven", ["a"])
 
 
 def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:

@@ -6,12 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from kcontrol.core.kubernetes.pods import not_running, pipeline_of_pod
-from kcontrol.core.kubernetes.regions import region_operator_of, region_status, requests_of, settings_of
+from kcontrol.core.kubernetes.regions import (
+    has_started,
+    region_operator_of,
+    region_status,
+    requests_of,
+    settings_of,
+)
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
 from kcontrol.core.regions.leading import began
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings, Trigger, refused_settings
-from kcontrol.core.regions.records import RegionDefinition
+from kcontrol.core.regions.records import RegionBeat, RegionDefinition
 from kcontrol.core.regions.value import WrittenBy, change_of
 from tests.unit.kubernetes.resources import resource
 
@@ -33,6 +39,8 @@ def test_it_is_defined_as_a_file_would_define_it() -> None:
         max_reset_attempts=2,
         keep_cuts=7,
     )
+    by_bridge = region(trigger="operatorDriven", participants=["mq"], operatorsToTrigger=["mq"])
+    assert refused_settings(settings_of(by_bridge)) == ""
     fed = settings_of(region(participants=["mq-bridge"], participantLease=2.5))
     assert fed == RegionSettings(
         "orders",
@@ -70,8 +78,26 @@ def test_participants_are_shown_as_the_region_knows_them() -> None:
     assert shown["participants"] == [{"name": "bridge", "hasJoined": True}]
 
 
+def test_where_drains_begin_is_shown_as_its_controller_sees_it() -> None:
+    value = began(RegionDefinition("orders", settings_of(region()), "ana", 5, "d1"))
+    view = read_on(RegionLogView(), [change_of(value.value, value.happened, WrittenBy("c", 1, 1))])
+    shown = region_status(view, ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (0, []), "nobody has said yet"
+    shown = region_status(read_on(view, [RegionBeat("orders", "c", 1, 9, (), starts=("enrich",))]), ())
+    assert (shown["numStartOperators"], shown["operatorsToStartRegion"]) == (1, ["enrich"])
+
+
 def test_nobody_has_been_in_charge_yet() -> None:
     assert region_status(RegionLogView(), ["enrich-0: Failed"]) == {"podsNotRunning": ["enrich-0: Failed"]}
+
+
+def test_a_job_has_started_once_each_of_its_regions_has() -> None:
+    """Each begins by itself; this says when the last one has (decision 157)."""
+    value = began(RegionDefinition("orders", settings_of(region()), "ana", 5, "d1"))
+    begun = read_on(RegionLogView(), [change_of(value.value, value.happened, WrittenBy("c", 1, 1))])
+    assert has_started([begun, begun])
+    assert not has_started([begun, RegionLogView()])
+    assert not has_started([]), "a job without a region has begun nothing"
 
 
 def test_a_job_is_looked_after_by_one_with_the_image_of_its_pipelines() -> None:

@@ -11,13 +11,16 @@ import pytest
 from kcontrol.apps.regions import asking
 from kcontrol.apps.regions.asking import RegionReader, request_of
 from kcontrol.core.regions.log_view import RegionLogView
+from kcontrol.core.regions.model import RegionSettings, Trigger
 from kcontrol.core.regions.records import (
     RegionAnswer,
+    RegionDefinition,
     RegionOutcome,
     RegionRequest,
     RegionRequestKind,
 )
 from kcontrol.errors import NotFoundError, RetriableError
+from kcontrol.requests.record import NotNowError
 
 AWAY = RetriableError("no connection to broker 1")
 
@@ -27,7 +30,8 @@ class Asked:
     there all the same."""
 
     def __init__(self, looks_away: int, appends_away: int) -> None:
-        self.definitions = {"all": object()}
+        settings = RegionSettings("all", ("a", "b"), Trigger.OPERATOR_DRIVEN, ("a",))
+        self.definitions = {"all": RegionDefinition("all", settings, "ana", 1, "d")}
         self.looks_away, self.appends_away = looks_away, appends_away
         self.written: list[RegionRequest] = []
 
@@ -59,8 +63,8 @@ class Log:
         return ()
 
 
-def ask(asked: Asked, timeout_s: float, view: RegionLogView) -> RegionAnswer:
-    request = request_of("all", RegionRequestKind.DRAIN, "a test")
+def ask(asked: Asked, timeout_s: float, view: RegionLogView, member: str = "") -> RegionAnswer:
+    request = request_of("all", RegionRequestKind.DRAIN, "a test", member=member)
 
     async def done() -> RegionAnswer:
         reader = RegionReader("all", cast(Any, asked), cast(Any, Log()))
@@ -100,3 +104,12 @@ def test_a_region_that_is_not_there_is_an_error_at_once() -> None:
     asked.definitions.clear()
     with pytest.raises(NotFoundError, match="there is no region 'all'"):
         ask(asked, 60.0, Answered())
+
+
+def test_who_may_not_ask_displaces_nobodys_wish() -> None:
+    asked = Asked(0, 0)
+    with pytest.raises(NotNowError, match="'b' may not ask for drains of region 'all': a may"):
+        ask(asked, 60.0, Answered(), "b")
+    assert asked.written == []
+    ask(asked, 60.0, Answered(), "a")
+    assert [each.member for each in asked.written] == ["a"]

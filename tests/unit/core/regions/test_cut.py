@@ -53,6 +53,14 @@ def test_a_cut_takes_every_pipeline() -> None:
     assert "'totals' has no step" in in_flight(CHAIN, {"enrich": WROTE})[0]
 
 
+def test_a_drain_begins_at_the_pipelines_that_read_only_outer_input() -> None:
+    assert CHAIN.starts == ("enrich",)
+    reads = {**CHAIN.reads, "other": frozenset({"list"}), "totals": frozenset({MADE, "list"})}
+    mixed = RegionGraph(reads, {**CHAIN.writes, "other": frozenset({"more"})})
+    assert mixed.starts == ("enrich", "other"), "who reads from within, too, waits for it"
+    assert begin_drain(mixed, 3, DrainMode.ALIGNED).orders.keys() == set(mixed.starts)
+
+
 def test_a_drain_of_a_chain() -> None:
     wave = begin_drain(CHAIN, 3, DrainMode.ALIGNED)
     assert wave.orders == {"enrich": DrainOrder(3, {})}

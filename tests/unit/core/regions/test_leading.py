@@ -16,7 +16,7 @@ from kcontrol.core.regions.leading import (
     taken_over,
 )
 from kcontrol.core.regions.log_view import RegionLogView, RegionTombstone, read_on
-from kcontrol.core.regions.model import RegionSettings, RegionState
+from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.records import (
     CutPipeline,
     RegionBeat,
@@ -86,6 +86,27 @@ def test_a_drain_that_is_asked_for_is_answered_with_its_cut() -> None:
     view = read_on(RegionLogView(), changes)
     assert [view.answer(name) == answer for name in ("q1", "q2", "q3")] == [True, False, False]
     assert view.answer("q3") is None
+
+
+def test_a_member_that_may_asks_for_a_drain_in_its_own_name_and_others_are_refused() -> None:
+    settings = replace(SETTINGS, trigger=Trigger.OPERATOR_DRIVEN, triggers=("a",))
+    defined = replace(DEFINED, settings=settings)
+    drain = asks(RegionRequestKind.DRAIN)[RegionRequestKind.DRAIN]
+
+    def asked(member: str, name: str) -> LedStep:
+        wanted = {RegionRequestKind.DRAIN: replace(drain, request_id=name, member=member)}
+        (step,) = led(settled(settings=settings), replace(WELL, requests=wanted), defined)
+        return step
+
+    begun = asked("a", "q1")
+    assert (begun.happened.member, begun.value.drain_for) == ("a", "q1")
+    assert begun.value.region.state is RegionState.DRAINING
+    refused = asked("b", "q2").value
+    answer = refused.answers[RegionRequestKind.DRAIN]
+    assert (answer.request_id, answer.outcome) == ("q2", RegionOutcome.REFUSED)
+    assert "'b' may not ask for drains of region 'orders'" in answer.why
+    assert refused.region.state is RegionState.PROCESSING
+    assert asked("", "q3").happened.member == "", "a person always may"
 
 
 def test_a_drain_that_was_interrupted_is_asked_for_again_under_another_number() -> None:

@@ -22,7 +22,7 @@ from kcontrol.core.regions.events import (
     RolledBack,
     TookOver,
 )
-from kcontrol.core.regions.model import Alarm, RegionState, Told, Trigger, Word
+from kcontrol.core.regions.model import Alarm, RegionState, Told, Trigger, Word, refused_asker
 
 SETTINGS = RegionSettings("orders", ("a", "b"), max_reset_attempts=2)
 JOINED = (MemberJoined("a", 1), MemberJoined("b", 1))
@@ -173,6 +173,22 @@ def test_settings_that_can_not_be_used(settings: RegionSettings, word: str) -> N
     assert word in refused_settings(settings)
     assert refused_settings(SETTINGS) == ""
     assert refused_settings(RegionSettings("r", ("a",), Trigger.OPERATOR_DRIVEN)) == "", "persons ask"
+
+
+@pytest.mark.parametrize(
+    ("settings", "member", "word"),
+    [
+        (RegionSettings("r", ("a", "b"), Trigger.OPERATOR_DRIVEN, ("a",)), "b", "a may, by its triggers"),
+        (RegionSettings("r", ("a", "b"), Trigger.OPERATOR_DRIVEN), "b", "none of its members may"),
+        (RegionSettings("r", ("a", "b")), "b", "is periodic"),
+        (RegionSettings("r", ("a", "b"), Trigger.OPERATOR_DRIVEN, ("a",)), "ana", "'ana' is no member"),
+    ],
+)
+def test_who_may_not_ask_for_a_drain_is_told_why(settings: RegionSettings, member: str, word: str) -> None:
+    assert word in refused_asker(settings, member)
+    assert refused_asker(settings, "") == "", "a person always may"
+    for name in settings.triggers:
+        assert refused_asker(settings, name) == ""
 
 
 # --- held, and rolled back ----------------------------------------------------------------------------------
