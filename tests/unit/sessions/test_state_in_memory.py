@@ -41,6 +41,8 @@ from tests.unit.sessions.test_checkpoints_in_memory import Cluster, WallClock, k
 
 OUTPUT = "output"
 ROWS_PER_STEP = 3
+LONG_MS = round(HANG_S * 1_000)
+"""Nothing hangs here: on a machine that is busy with other things a call takes as long as it takes."""
 
 
 class _Writer(DigestWriter):
@@ -95,6 +97,9 @@ class Counting(Cluster):
             SPEC,
             inputs=(item,),
             policy=replace(SPEC.policy, max_delay_ms=10, max_records=ROWS_PER_STEP),
+            limits=replace(
+                SPEC.limits, open_timeout_ms=LONG_MS, step_timeout_ms=LONG_MS, replay_timeout_ms=LONG_MS
+            ),
             layout=replace(SPEC.layout, shuffle_partitions=2),
             checkpoint=CheckpointSpec(str(home / "checkpoints"), 50, 100, -1),
         )
