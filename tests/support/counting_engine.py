@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.regions.relay import RelayEngine
@@ -58,6 +59,8 @@ class CountingEngine(RelayEngine):
         place = spec.checkpoint.location, spec.pipeline, log_id, 0, incarnation, own_checkpoints(work_dir)
         needs = {self._query: QueryNeeds(stateful=True, cut=True, sources=1)}
         self._parts = NodeParts(CheckpointStore(), self._directory, *place, needs, owners_of(spec))
+        self._turn = threading.Lock()
+        """Of a thread: who was cancelled while it works does not wait for it, and whatever is asked next does."""
         self._log: BatchLog | None = None
         self._tallies: dict[Source, Tally] = {}
         self._attempt: tuple[int, dict[Source, Tally], tuple[tuple[str, ...], ...]] | None = None
@@ -72,7 +75,7 @@ class CountingEngine(RelayEngine):
         return await self._parts.restorable(checkpoints)
 
     async def open(self, step: int, create: bool = False, checkpoint: Checkpoint | None = None) -> None:
-        await asyncio.to_thread(self._open, step, create, checkpoint)
+        await self._call(lambda: self._open(step, create, checkpoint))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
         result = await super().run_step(work, expected)
@@ -83,10 +86,10 @@ class CountingEngine(RelayEngine):
         return result
 
     async def finish_step(self, step: int, *_: object) -> None:
-        await asyncio.to_thread(self._finish, step)
+        await self._call(lambda: self._finish(step))
 
     async def pin(self, step: int) -> None:
-        await asyncio.to_thread(self._parts.pin, step)
+        await self._call(lambda: self._parts.pin(step))
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
         return await self._parts.save(step, claim_epoch, location)
@@ -94,7 +97,18 @@ class CountingEngine(RelayEngine):
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
         await self._parts.drop(kept)
 
+    async def close(self) -> None:
+        await self._call(lambda: None)
+        await super().close()
+
     # --- in threads, one at a time --------------------------------------------------------------------------
+
+    async def _call(self, work: Callable[[], None]) -> None:
+        def turn() -> None:
+            with self._turn:
+                work()
+
+        await asyncio.to_thread(turn)
 
     def _open(self, step: int, create: bool, checkpoint: Checkpoint | None) -> None:
         self._attempt = self._log = None
@@ -114,6 +128,10 @@ class CountingEngine(RelayEngine):
         self._log, self._step = log, step
 
     def _relay(self, work: StepWork, writes: bool) -> StepResult:
+        with self._turn:
+            return self._run(work, writes)
+
+    def _run(self, work: StepWork, writes: bool) -> StepResult:
         if self._log is None or work.step <= self._step:
             raise StepFailedError(FailureKind.LOST, f"step {work.step} can't follow step {self._step}")
         self._made = dict(self._tallies)

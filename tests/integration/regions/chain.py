@@ -22,7 +22,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, until
 
 PATIENCE_S = 180.0
-SAVED_EVERY = "1 s"
+SAVED_EVERY = "2 s"
 KEPT_CHECKPOINTS = 1_000
 """Of a pipeline with state: whoever goes back to an old cut needs one from before it."""
 
