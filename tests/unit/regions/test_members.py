@@ -84,7 +84,10 @@ def test_a_pipeline_that_was_not_heard_yet_or_has_no_step_is_not_taken_for_well(
             await MemoryControlLog(pipelines.kafka, name).append([spec])
         await pipelines.say("enrich")
         assert await pipelines.look() == MembersSeen(
-            {}, None, ("enrich: its coordinator was not heard yet", "totals: nobody is in charge of it")
+            {},
+            None,
+            ("enrich: its coordinator was not heard yet", "totals: nobody is in charge of it"),
+            starts=NAMES,
         )
         for name in NAMES:
             await pipelines.say(name, step=0)
