@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from kcontrol.apps.agent.session import COORDINATOR, SessionOptions
+from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
 from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.work import RunningUnit
 from tests.support.processes import until
 from tests.unit.agent.test_endings import Ending, Life
 from tests.unit.core.cluster.made import joined
@@ -24,9 +26,11 @@ class Coordinating(Life):
 
     def __init__(self, folder: Path, log: list[ClusterEntry]) -> None:
         super().__init__(folder / "agent", Ending(0), log)
-        self.machine.me = self.machine.me.__class__("a", "a-1", 1)
+        earlier = tuple(one.incarnation for one in log[:-1] if isinstance(one, Prepare))
+        self.machine.me = Identity("a", f"a-{len(earlier) + 1}", 1, earlier=earlier)
         self.gate = folder / "gate"
-        os.mkfifo(self.gate)
+        if not self.gate.exists():
+            os.mkfifo(self.gate)
         coordinator = ("sh", "-c", f"read line < {self.gate}")
         self.session._options = SessionOptions(restart_ms=0, coordinator=coordinator)
 
@@ -56,7 +60,7 @@ def life(tmp_path: Path) -> Iterator[Made]:
         return lives[-1]
 
     yield make
-    for one in lives:
+    for one in reversed(lives):
         one.close()
 
 
@@ -77,6 +81,23 @@ def test_a_coordinator_runs_where_it_is_placed_and_is_started_again_when_it_ends
     one.gate.write_text("end\n")
     until(lambda: one.pid() not in (None, first), "another one runs", 30)
     assert any("coordinator" in what and " end with code 0" in what for what in one.told)
+
+
+def test_the_next_life_of_an_agent_goes_on_with_the_coordinator_that_it_finds(
+    life: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = life(JOINED)
+    first.read()
+    pid = first.pid()
+    assert pid is not None
+    first.disk.close()
+    second = life([*JOINED, Prepare("a", "a-2", "a-1")])
+    told: list[RunningUnit] = []
+    monkeypatch.setattr(second.processes, "stop", lambda one, _now_ms: told.append(one))
+    assert second.pid() == pid, "before the log was read as well"
+    second.read()
+    assert second.pid() == pid
+    assert told == [], "nor was it told to end"
 
 
 @pytest.mark.parametrize(
