@@ -88,7 +88,7 @@ class _Hosts:
 
     def started_ms(self, generation: int) -> float:
         """When an agent started the node's process of that placement. Raises RuntimeError."""
-        for file in self.home.glob("*/work/units/*/process.json"):
+        for file in self.home.glob("*/*/units/*/process.json"):
             found = json.loads(file.read_text(encoding="utf-8"))
             if (found["job"], found["generation"]) == (self.name, generation):
                 return float(found["began_s"]) * 1e3
