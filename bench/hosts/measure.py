@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import tempfile
 import time
 import uuid
@@ -63,15 +64,19 @@ class _Hosts:
 
     def ask(self, *arguments: str) -> list[dict[str, Any]]:
         """What a command says. Raises RuntimeError when it fails."""
-        asked = run_kcontrol(*arguments, "--json", "--bootstrap-servers", self.servers)
+        asked = self._asked(*arguments)
         if asked.returncode:
             raise RuntimeError(f"kcontrol {' '.join(arguments)}: {asked.stderr.strip()}\n{self.said()}")
         return objects(asked.stdout)
 
     def are_members(self) -> bool:
-        """All hosts."""
-        agents = self.ask("cluster", "agents")
+        """All hosts. There is nothing to look at before the first of them has made the cluster's topics."""
+        asked = self._asked("cluster", "agents")
+        agents = [] if asked.returncode else objects(asked.stdout)
         return {one["agent"] for one in agents if one["stage"] == "member"} == self.hosts.keys()
+
+    def _asked(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_kcontrol(*arguments, "--json", "--bootstrap-servers", self.servers)
 
     def settle(self, steps: int) -> None:
         """Until all hosts are members and so many more steps are committed."""
