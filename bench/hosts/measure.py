@@ -76,7 +76,10 @@ class _Hosts:
         return {one["agent"] for one in agents if one["stage"] == "member"} == self.hosts.keys()
 
     def _asked(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return run_kcontrol(*arguments, "--json", "--bootstrap-servers", self.servers)
+        done: subprocess.CompletedProcess[str] = run_kcontrol(
+            *arguments, "--json", "--bootstrap-servers", self.servers
+        )
+        return done
 
     def settle(self, steps: int) -> None:
         """Until all hosts are members and so many more steps are committed."""
