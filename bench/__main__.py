@@ -14,6 +14,7 @@ from bench import plan, topics
 from bench.checkpoints import measure_checkpoints
 from bench.cluster import measure_entries
 from bench.exchange import measure_exchange
+from bench.hosts.measure import measure_hosts
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.layout.measure import measure_layout
@@ -44,6 +45,7 @@ BOTH = "sides"
 """The part that compares them."""
 PARTS = (
     "recovery",
+    "hosts",
     "startup",
     "nodes",
     "steady",
@@ -218,6 +220,8 @@ def _measured_alone(
     match part:
         case "recovery":
             findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
+        case "hosts":
+            findings.hosts = measure_hosts(plan.QUICK_DYING if quick else plan.DYING, console.print)
         case "shards":
             findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
         case "cluster":

@@ -278,3 +278,17 @@ class GoingBack:
 
 GOING_BACK = GoingBack(3, 1_000, 3, 100)
 QUICK_GOING_BACK = GoingBack(2, 20, 1, 100)
+
+
+@dataclass(frozen=True)
+class Dying:
+    """hosts: agents, with room for one node each. kills: so often the host of the node is killed. settle_steps: committed
+    before each, with all hosts there."""
+
+    hosts: int
+    kills: int
+    settle_steps: int
+
+
+DYING = Dying(3, 8, 60)
+QUICK_DYING = Dying(2, 1, 5)

@@ -16,6 +16,8 @@ from bench.checkpoints import SavingCost
 from bench.cluster import EntryRate
 from bench.exchange import ExchangeCost
 from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
+from bench.hosts.parts import HostDeath, as_json
+from bench.hosts.report import show_hosts, show_recovery
 from bench.latency import Latency
 from bench.layout.parts import Change
 from bench.layout.report import show_layouts
@@ -46,6 +48,7 @@ class Findings:
     runs: list[Run] = field(default_factory=list)
     phases: dict[tuple[str, int], list[Phases]] = field(default_factory=dict)
     recovery_ms: Mapping[str, Spread] = field(default_factory=dict)
+    hosts: Sequence[HostDeath] = ()
     startup: Sequence[StartUp] = ()
     rest: RestEffect | None = None
     scales: Sequence[ScaleRun] = ()
@@ -84,6 +87,7 @@ def to_json(findings: Findings, large: int) -> str:
             "phases_ms": _phases_by_key(findings.phases),
             "steady_phases_ms": _phases_by_key(findings.steady),
             "recovery_ms": {target: asdict(spread) for target, spread in findings.recovery_ms.items()},
+            "hosts": as_json(findings.hosts),
             "rest": asdict(findings.rest) if findings.rest is not None else None,
             "startup_ms": [asdict(each) for each in findings.startup],
             "nodes": [asdict(each) for each in scaled(findings.scales)],
@@ -119,14 +123,8 @@ def show(console: Console, findings: Findings, large: int) -> None:
         )
         _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
         _show_phases(console, "where the time of kcontrol's steps goes, ms (medians)", findings.phases)
-    if findings.recovery_ms:
-        table = Table(
-            "killed", "median s", "least s", "greatest s", "times", title="from SIGKILL to the next commit"
-        )
-        for target, spread in findings.recovery_ms.items():
-            seconds = (f"{each / 1000:.1f}" for each in (spread.median, spread.least, spread.greatest))
-            table.add_row(target, *seconds, str(spread.count))
-        console.print(table)
+    show_recovery(console, findings.recovery_ms)
+    show_hosts(console, findings.hosts)
     _show_startup(console, findings.startup)
     if findings.rest is not None:
         _show_rest(console, findings.rest)

@@ -26,7 +26,7 @@ from kcontrol.core.model import (
 
 Boundary = Mapping[str, Any]
 """A line of `kcontrol steps --json`."""
-_OPENS = (CommandKind.OPEN, CommandKind.CREATE)
+OPENS = (CommandKind.OPEN, CommandKind.CREATE)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def parts(
     said = [each for each in control if before["committed_ms"] <= each.timestamp_ms <= after["committed_ms"]]
     step = before["step"]
     last = _Last(said)
-    opened = [each.timestamp_ms for each in said if _is_command(each, _OPENS)]
+    opened = [each.timestamp_ms for each in said if _is_command(each, OPENS)]
     ends_ms = (
         (
             "nodes are told to save the last step",
@@ -105,7 +105,7 @@ def parts(
         ("Spark makes the rest of it", _of_work(after, "written_ms")),
         ("it is committed", after["committed_ms"]),
     )
-    return _lasted(before["committed_ms"], ends_ms)
+    return lasted(before["committed_ms"], ends_ms)
 
 
 class _Last:
@@ -148,7 +148,8 @@ def _of_work(step: Boundary, name: str) -> int:
     return max((each[name] for each in step["work"]), default=0)
 
 
-def _lasted(begin_ms: int, ends_ms: Iterable[tuple[str, int]]) -> tuple[Part, ...]:
+def lasted(begin_ms: float, ends_ms: Iterable[tuple[str, float]]) -> tuple[Part, ...]:
+    """By when each of them was over, one after the other."""
     found, at_ms = [], begin_ms
     for what, end_ms in ends_ms:
         found.append(Part(what, max(0, end_ms - at_ms)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from kcontrol.core.cluster.duties import lives
 from kcontrol.core.cluster.entries import Accept, ClusterEntry, Notify, Prepare
+from kcontrol.core.cluster.liveness import Liveness
 from kcontrol.core.cluster.model import EMPTY, Agent, Replica, Unit
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.ring import watchers
@@ -43,18 +45,42 @@ def ring_of(names: Iterable[str], at: int = 0) -> Replica:
     return Replica(agents=agents, members=members, pairs=pairs, offset=at)
 
 
+def joins(
+    names: Iterable[str], replica: Replica = EMPTY, slots: int = 1, tags: tuple[str, ...] = ()
+) -> list[ClusterEntry]:
+    """The entries by which they become members: three of each, one of the very first."""
+    entries: list[ClusterEntry] = []
+
+    def say(entry: ClusterEntry) -> None:
+        nonlocal replica
+        entries.append(entry)
+        replica = after(replica, entry)
+
+    for name in names:
+        say(prepare(name, slots, tags))
+        if name in replica.members:
+            continue
+        say(Notify(name, incarnation(name)))
+        by = watchers(replica)[replica.accepted[name]]
+        say(Accept(name, incarnation(name), by, incarnation(by)))
+    return entries
+
+
 def joined(
     names: Iterable[str], replica: Replica = EMPTY, slots: int = 1, tags: tuple[str, ...] = ()
 ) -> Replica:
-    """Members by the three entries of each."""
-    for name in names:
-        replica = after(replica, prepare(name, slots, tags))
-        if name in replica.members:
-            continue
-        replica = after(replica, Notify(name, incarnation(name)))
-        by = watchers(replica)[replica.accepted[name]]
-        replica = after(replica, Accept(name, incarnation(name), by, incarnation(by)))
-    return replica
+    """With these as members."""
+    return after(replica, *joins(names, replica, slots, tags))
+
+
+def hears(
+    replica: Replica, name: str, silent: Collection[str] = (), unheard: Collection[str] = ()
+) -> Liveness:
+    """What one agent has heard: of all that are known, but for the silent, and for those that have not been heard yet."""
+    known, own = lives(replica), 1_000
+    at = {who: own - 100 if who[0] in silent else own for who in known}
+    heard = frozenset(who for who in known if who[0] not in (*silent, *unheard))
+    return Liveness((name, incarnation(name)), own, at=at, heard=heard)
 
 
 def agents_of(replica: Replica) -> dict[Unit, str]:

@@ -1,6 +1,6 @@
 """The worked examples of joins and deaths, replica by replica and reaction by reaction.
 
-They are those of Onyx's design document (commit 672a05e83): seven joins, four deaths. `sends` is what each
+They are those of Onyx's design document (commit 672a05e83): seven joins, four deaths; and some of our own. `sends` is what each
 living peer newly has to send once it has applied the entry; `seed_watches` are the watches that the example
 adds and removes. Ours is kept until the join is accepted, where the example drops it at the notification.
 """
@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.cluster.duties import Identity, duties, lives, watched
+from kcontrol.core.cluster.duties import Identity, duties, watched
 from kcontrol.core.cluster.entries import Abort, Accept, ClusterEntry, Leave, Notify, PeerGc
-from kcontrol.core.cluster.liveness import Liveness
 from kcontrol.core.cluster.model import AgentStage, Replica
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.ring import is_ring
-from tests.unit.core.cluster.made import EXAMPLES, incarnation, prepare, ring_of
+from tests.unit.core.cluster.made import EXAMPLES, hears, incarnation, prepare, ring_of
 
-RING = EXAMPLES["ring"]
+WORKED, OWN = EXAMPLES["ring"], EXAMPLES["ring, our own"]
+RING = {**WORKED, **OWN}
 
 
 def entry_of(data: dict[str, str]) -> ClusterEntry:
@@ -39,13 +39,9 @@ def entry_of(data: dict[str, str]) -> ClusterEntry:
 
 def asked(replica: Replica, name: str, dead: set[str]) -> list[str]:
     """What it has to send, when it hears all but the dead."""
-    known = lives(replica)
-    own = 1_000
-    at = {who: own - 100 if who[0] in dead else own for who in known}
-    heard = frozenset(who for who in known if who[0] not in dead)
-    liveness = Liveness((name, incarnation(name)), own, at=at, heard=heard)
     me = Identity(name, incarnation(name), 1, once=True)
-    return [f"{type(one).__name__.lower()} {one.agent}" for one in duties(replica, me, liveness)]
+    due = duties(replica, me, hears(replica, name, dead))
+    return [f"{type(one).__name__.lower()} {one.agent}" for one in due]
 
 
 class Example:
@@ -106,5 +102,6 @@ def test_a_worked_example_of_the_ring(name: str) -> None:
 
 
 def test_all_examples_are_there() -> None:
-    assert len(RING) == 11
+    assert len(WORKED) == 11
+    assert len(RING) == len(WORKED) + len(OWN)
     assert len(EXAMPLES["allocation"]) == 24

@@ -1,0 +1,126 @@
+"""An agent runs a coordinator where the value places one, and ends it where it does not; nobody starts any by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kcontrol.apps.agent.session import COORDINATOR, SessionOptions
+from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
+from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.work import RunningUnit
+from tests.support.processes import until
+from tests.unit.agent.test_endings import Ending, Life
+from tests.unit.core.cluster.made import joined
+
+JOINED: list[ClusterEntry] = [Prepare("a", "a-1")]
+NONE_WANTED: list[ClusterEntry] = [*JOINED, Configure(ClusterPolicy(coordinators=0))]
+
+
+class Coordinating(Life):
+    """Its coordinator waits until it is ended, or is told to end."""
+
+    def __init__(self, folder: Path, log: list[ClusterEntry]) -> None:
+        super().__init__(folder / "agent", Ending(0), log)
+        earlier = tuple(one.incarnation for one in log[:-1] if isinstance(one, Prepare))
+        self.machine.me = Identity("a", f"a-{len(earlier) + 1}", 1, earlier=earlier)
+        self.gate = folder / "gate"
+        if not self.gate.exists():
+            os.mkfifo(self.gate)
+        coordinator = ("sh", "-c", f"read line < {self.gate}")
+        self.session._options = SessionOptions(restart_ms=0, coordinator=coordinator)
+
+    def pid(self) -> int | None:
+        """Of its coordinator, after one more look; there is never another beside it."""
+        self.work()
+        running = [one for one in self.processes.running() if one.unit == COORDINATOR]
+        assert len(running) <= 1
+        return self.processes.pids().get(COORDINATOR)
+
+    def close(self) -> None:
+        for number, one in enumerate(self.processes.running()):
+            self.processes.stop(one, number)
+        until(lambda: not self.processes.tend(0) and not self.processes.running(), "all have ended", 30)
+        self.disk.close()
+
+
+Made = Callable[[list[ClusterEntry]], Coordinating]
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Made]:
+    lives: list[Coordinating] = []
+
+    def make(log: list[ClusterEntry]) -> Coordinating:
+        lives.append(Coordinating(tmp_path, log))
+        return lives[-1]
+
+    yield make
+    for one in reversed(lives):
+        one.close()
+
+
+def test_coordinators_are_placed_on_different_hosts_as_many_as_are_wanted() -> None:
+    value = joined("abc")
+    places = [place.agent for place in value.coordinators]
+    assert len(set(places)) == len(places) == value.policy.coordinators
+    assert [place.agent for place in joined("a").coordinators] == ["a"], "as far as there are hosts"
+
+
+def test_a_coordinator_runs_where_it_is_placed_and_is_started_again_when_it_ends(life: Made) -> None:
+    one = life(JOINED)
+    assert one.pid() is None, "the log was not read"
+    one.read()
+    first = one.pid()
+    assert first is not None
+    assert one.pid() == first, "it goes on"
+    one.gate.write_text("end\n")
+    until(lambda: one.pid() not in (None, first), "another one runs", 30)
+    assert any("coordinator" in what and " end with code 0" in what for what in one.told)
+
+
+def test_the_next_life_of_an_agent_goes_on_with_the_coordinator_that_it_finds(
+    life: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = life(JOINED)
+    first.read()
+    pid = first.pid()
+    assert pid is not None
+    first.disk.close()
+    second = life([*JOINED, Prepare("a", "a-2", "a-1")])
+    told: list[RunningUnit] = []
+    monkeypatch.setattr(second.processes, "stop", lambda one, _now_ms: told.append(one))
+    assert second.pid() == pid, "before the log was read as well"
+    second.read()
+    assert second.pid() == pid
+    assert told == [], "nor was it told to end"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [Configure(ClusterPolicy(coordinators=0)), Drain("a", True), Leave("a", "a-1", "a", "a-1", "silent")],
+    ids=["none is wanted", "drained", "given up for dead"],
+)
+def test_a_coordinator_that_is_placed_here_no_more_is_ended(life: Made, entry: ClusterEntry) -> None:
+    one = life([*JOINED])
+    one.read()
+    assert one.pid() is not None
+    one.log = [*JOINED, entry]
+    one.read()
+    until(lambda: one.pid() is None, "it has ended", 30)
+    for _ in range(3):
+        assert one.pid() is None, "and is not started again"
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["not told how", "none is wanted"])
+def test_a_coordinator_that_nobody_wants_here_is_not_started(life: Made, wanted: bool) -> None:
+    one = life(JOINED if wanted else NONE_WANTED)
+    if wanted:
+        one.session._options = SessionOptions(restart_ms=0)
+    one.read()
+    for _ in range(3):
+        assert one.pid() is None
