@@ -60,13 +60,15 @@ def check_home(
             raise ConfigurationError(
                 f"{where} writes output {output.name!r}, which is of node {output.node}, and reads {named}, "
                 f"which {'are not all of one node' if home == SHARED_OUT else f'are of node {home}'}: its rows "
-                f"can't come to node {output.node}. Say node={output.node} of each input that it reads, or "
-                f"leave node= out of the output"
+                f"can't come to node {output.node}. Say node={output.node} of each input that it reads, or leave node= out of "
+                "the output, or bring its rows together before, with kcontrol.exchange(): from behind that they come to the "
+                "node that writes them (with by=[] all rows are on one node)"
             )
         if home != SHARED_OUT and output.node == SHARED_OUT and (brings_key or output.key):
             raise ConfigurationError(
                 f"{where} reads inputs of node {home} alone and gives output {output.name!r} rows with keys, "
-                f"whose partitions are shared out among the nodes: say node={home} of the output too"
+                f"whose partitions are shared out among the nodes: say node={home} of the output too, or bring its rows "
+                "together before, with kcontrol.exchange(): from behind that they come to the nodes that write them"
             )
     return home
 

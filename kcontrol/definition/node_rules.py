@@ -71,25 +71,29 @@ def check_keys(
     if not gathers and not keyed:
         return
     why = "it keeps state or groups rows" if gathers else f"output {keyed[0].name!r} has keys"
+    # What groups rows has to have them by what it groups them by, which is not known here.
+    exchange = "kcontrol.exchange()" if gathers else _exchange_by(keyed[0].key)
     for each in inputs:
         if each.node != SHARED_OUT:
             raise ConfigurationError(
                 f"{where}: {why}, and input {each.name!r}, which node {each.node} reads alone, is read together "
-                "with inputs that are not that node's: pin all of them to one node, or none"
+                "with inputs that are not that node's: pin all of them to one node, or none, or bring rows together with "
+                f"{exchange}"
             )
         if not each.partitioned_by:
             raise ConfigurationError(
                 f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: "
                 "set partitioned_by= if equal keys always share a partition, bring rows together with "
-                "kcontrol.exchange(), or use one node"
+                f"{exchange}, or use one node"
             )
-    _check_partitions(where, why, inputs, keyed)
+    _check_partitions(where, why, inputs, keyed, exchange)
     columns = {each.partitioned_by for each in inputs}
     for output in keyed:
         if output.key and columns != {output.key}:
             raise ConfigurationError(
                 f"{where}: output {output.name!r} has the key {output.key!r}, but inputs are partitioned by "
-                f"{', '.join(sorted(columns))}: two nodes could write the same key"
+                f"{', '.join(sorted(columns))}: two nodes could write the same key. Bring rows together with "
+                f"{exchange if gathers else _exchange_by(output.key)}"
             )
 
 
@@ -125,11 +129,18 @@ def check_watermark(pipeline: Pipeline, query: QueryFacts) -> None:
         )
 
 
-def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:
+def _exchange_by(key: str) -> str:
+    return f'kcontrol.exchange(..., by="{key}")' if key else "kcontrol.exchange()"
+
+
+def _check_partitions(
+    where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec], exchange: str
+) -> None:
     counts = {f"input {each.name!r}": len(each.start_offsets) for each in inputs}
     counts |= {f"output {each.name!r}": each.partitions for each in keyed}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{what} has {count}" for what, count in counts.items())
         raise ConfigurationError(
-            f"{where}: {why}, so all must have the same number of partitions, but {found}"
+            f"{where}: {why}, so all must have the same number of partitions, but {found}: give them as many, or bring rows "
+            f"together with {exchange}"
         )

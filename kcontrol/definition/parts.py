@@ -308,8 +308,8 @@ class TaskLayout:
     again on replay, on any machine.
 
     max_tasks: most source tasks of a step, and most writer tasks of an output. records_per_task: one more
-    source task for each so many offsets. shuffle_partitions: of every shuffle and state store; can't be
-    changed while there is state.
+    source task for each so many offsets. shuffle_partitions: of every shuffle and state store; while there is
+    state, kcontrol layout --shards has to change it first.
     """
 
     _: KW_ONLY

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec, PipelineSpec
+from kcontrol.core.step.added_partitions import TAKES_UP_ADDED
 from kcontrol.core.step.division import of_size
 from kcontrol.core.step.offsets import ADDED_BEGINS_AT
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
@@ -179,7 +180,7 @@ def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) 
             f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has "
             f"{len(source.start_offsets)} partitions, the pipeline was made with "
             f"{len(before.start_offsets)}; on {spec.nodes} nodes keys would come to other nodes than their "
-            "state is on; give the pipeline another name, so that it reads its inputs anew"
+            f"state is on; give the pipeline another name, so that it reads its inputs anew: {TAKES_UP_ADDED}"
         )
     return replace(source, start_offsets=before.start_offsets + (ADDED_BEGINS_AT,) * added)
 

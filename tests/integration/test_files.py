@@ -1,5 +1,5 @@
-"""A pipeline that reads a directory in which files appear and grow, whose processes are killed: each line once, equal in a
-replay; and a file that changes halts it until it is what it was."""
+"""A pipeline that reads a directory in which files appear and grow, or a file behind a URL, and whose processes are killed, and
+the server of the file with them: each line once, equal in a replay. A file that changes halts it until it is what it was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from examples.topic_reading import read_topics
 from kcontrol.core.model import PipelinePhase
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.dice import say_seed, seed_of_run
+from tests.support.files_server import serving_files
 from tests.support.following import until_status
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
 from tests.support.topics import create_topic
@@ -33,7 +34,8 @@ PATIENCE_S = 300.0
 class Story:
     """One pipeline, its directory and its processes."""
 
-    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
+    def __init__(self, settings: ClusterSettings, directory: Path, url: str = "") -> None:
+        """url: of the file, in place of a directory."""
         self.settings, self.name, self.logs = settings, f"filed-{secrets.token_hex(3)}", directory
         self.spool = directory / "spool"
         self.spool.mkdir()
@@ -41,7 +43,7 @@ class Story:
             create_topic(settings, f"{self.name}-{topic}", 2)
         self.env = {
             "FILED_PIPELINE": self.name,
-            "FILED_DIRECTORY": str(self.spool),
+            "FILED_DIRECTORY": url or str(self.spool),
             "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
             "XDG_DATA_HOME": str(directory / "home"),
         }
@@ -90,32 +92,29 @@ def _write(spool: Path, dice: random.Random, done: threading.Event) -> None:
                     return
 
 
-def test_every_line_is_there_once_after_sigkills_while_files_grow(story: Story) -> None:
-    seed = seed_of_run()
-    say_seed(seed)
-    dice, done = random.Random(seed), threading.Event()
-    writer = threading.Thread(target=_write, args=(story.spool, random.Random(seed + 1), done))
-    writer.start()
-    try:
-        with story.running() as (node, coordinator):
-            story.until(lambda status: status.step >= 1, "a first step")
-            for _ in range(KILLS):
-                doomed = dice.choice([node, node, coordinator])
-                step = story.until(lambda _: True, "a status").step
-                doomed.kill()
-                doomed.sweep()
-                doomed.start()
-                story.until(
-                    lambda status, seen=step: status.step >= seen + 1 or len(story.rows()) == ROWS,
-                    "steps go on",
-                )
-            writer.join(PATIENCE_S)
-            story.until(
-                lambda status: status.step > 1 and len(story.rows()) >= ROWS, "all lines are committed"
-            )
-    finally:
-        done.set()
-        writer.join()
+def _kill_and_go_on(
+    story: Story,
+    dice: random.Random,
+    processes: tuple[KcontrolProcess, KcontrolProcess],
+    before: Callable[[], None] = lambda: None,
+) -> None:
+    """before: each kill."""
+    node, coordinator = processes
+    story.until(lambda status: status.step >= 1, "a first step")
+    for _ in range(KILLS):
+        doomed = dice.choice([node, node, coordinator])
+        step = story.until(lambda _: True, "a status").step
+        before()
+        doomed.kill()
+        doomed.sweep()
+        doomed.start()
+        story.until(
+            lambda status, seen=step: status.step >= seen + 1 or len(story.rows()) == ROWS, "steps go on"
+        )
+
+
+def _check_all(story: Story) -> None:
+    """Each line is there once, the sums are those of all of them, and a replay gives the same."""
     assert [row["number"] for row in story.rows()] == list(range(ROWS))
     newest = {}
     for message in read_topics(story.settings.bootstrap_servers, [f"{story.name}-sums"]):
@@ -123,6 +122,45 @@ def test_every_line_is_there_once_after_sigkills_while_files_grow(story: Story) 
         newest[row["rest"]] = max(row["sum"], newest.get(row["rest"], 0))
     assert newest == {rest: sum(range(rest, ROWS, 7)) for rest in range(7)}
     story.run("verify", str(FILE))
+
+
+def test_every_line_behind_a_url_is_there_once_after_sigkills_while_its_server_fails(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    seed = seed_of_run()
+    say_seed(seed)
+    dice = random.Random(seed)
+    data = "".join(f'{{"number": {at}}}\n' for at in range(ROWS)).encode()
+    with serving_files() as server:
+        story = Story(settings, tmp_path, server.put("/rows.ndjson", data, '"v1"'))
+
+        def fail() -> None:
+            """It is away for some requests, and what it sends of others ends too soon."""
+            server.faults["away"], server.faults["short"] = dice.randint(0, 3), dice.randint(0, 2)
+
+        with story.running() as processes:
+            _kill_and_go_on(story, dice, processes, fail)
+            story.until(lambda _: len(story.rows()) >= ROWS, "all lines are committed")
+        _check_all(story)
+
+
+def test_every_line_is_there_once_after_sigkills_while_files_grow(story: Story) -> None:
+    seed = seed_of_run()
+    say_seed(seed)
+    dice, done = random.Random(seed), threading.Event()
+    writer = threading.Thread(target=_write, args=(story.spool, random.Random(seed + 1), done))
+    writer.start()
+    try:
+        with story.running() as processes:
+            _kill_and_go_on(story, dice, processes)
+            writer.join(PATIENCE_S)
+            story.until(
+                lambda status: status.step > 1 and len(story.rows()) >= ROWS, "all lines are committed"
+            )
+    finally:
+        done.set()
+        writer.join()
+    _check_all(story)
 
 
 def test_a_file_that_changed_halts_until_it_is_what_it_was_also_for_a_node_that_was_not_there(

@@ -10,14 +10,16 @@ from pyspark.sql import functions as F
 import kcontrol
 
 NAME = os.environ.get("FILED_PIPELINE", "filed")
+WHERE = os.environ.get("FILED_DIRECTORY", "/var/spool/filed")
+"""A directory, or the URL of a file."""
 
 pipeline = kcontrol.Pipeline(
     NAME,
     inputs=[
         kcontrol.FileInput(
             "lines",
-            path=os.environ.get("FILED_DIRECTORY", "/var/spool/filed"),
-            pattern="*.ndjson",
+            path=WHERE,
+            pattern="*.ndjson" if WHERE.startswith("/") else None,
             value_format="json",
             schema="number INT",
         )

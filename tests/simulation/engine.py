@@ -34,6 +34,7 @@ from kcontrol.core.model import (
     FailureKind,
     InputRange,
     InputSlice,
+    LayoutPhase,
     OutputSlice,
     SavedFiles,
     StepResult,
@@ -221,7 +222,7 @@ class SimulatedEngine:
 
     def _save(self, effect: SavePart) -> None:
         self.to_save -= 1
-        error = self._fails(SavePart)
+        error = self._fails(SavePart) or self._fails_to_switch()
         if self.to_save > 0 and not error:
             return
         self.saving, saved = None, None
@@ -239,6 +240,12 @@ class SimulatedEngine:
             return ""
         self.trouble = None
         return f"{kind.__name__} failed"
+
+    def _fails_to_switch(self) -> str:
+        status = self.world.view.status()
+        told = None if status is None else status.layout
+        switches = told is not None and told.phase is LayoutPhase.SWITCHING
+        return "no room is left" if switches and self.world.saves_no_last_step else ""
 
     def _drop(self, effect: DropParts) -> None:
         drop(self.world, self.number, self.incarnation, effect)

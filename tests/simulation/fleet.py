@@ -11,7 +11,7 @@ from kcontrol.core.model import DesiredMode, PipelineSpec, StepWork
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.directory import Directory
-from tests.simulation.live_layout import asked, make_ready, to_follow
+from tests.simulation.live_layout import ENDLESS_MS, asked, make_ready, to_follow
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
 from tests.simulation.specs import MOST_NODES
@@ -173,10 +173,11 @@ class Fleet(Users):
         self.start_node(number)
 
     def make_ready(self) -> None:
-        """All processes that are to be nodes do what they are asked for."""
+        """All processes that are to be nodes do what they are asked for; the last one may be none that there is."""
         request = asked(self.world)
-        for node in range(0 if request is None else request.nodes):
-            make_ready(self.world, node)
+        if request is not None:
+            for node in range(request.nodes - (request.timeout_ms == ENDLESS_MS)):
+                make_ready(self.world, node)
 
     def resize(self, spec: PipelineSpec, stopped: bool) -> None:
         """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kcontrol.core.model import LayoutRequest
 from tests.simulation.fleet import Fleet
-from tests.simulation.live_layout import SIZES, TIMEOUT_MS, asked, make_ready
+from tests.simulation.live_layout import ENDLESS_MS, SIZES, TIMEOUT_MS, asked, make_ready, some_of
 from tests.simulation.specs import PIPELINE, REBALANCE
 
 
@@ -21,8 +21,8 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
         number += random.choice((-1, 1))
     nodes, replaced, without = random.choice(SIZES), (), -1
     if nodes == world.spec.nodes:
-        replaced = (int(random.random() * nodes),)
-    elif nodes == world.spec.nodes - 1 and random.random() < 0.5:
+        replaced = some_of(nodes, random.random())
+    elif nodes == world.spec.nodes - 1 and random.random() < 0.75:
         without = int(random.random() * nodes)
         replaced = (without,)
     if asked(world) is not None and random.random() < 0.3:
@@ -31,6 +31,26 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     request = LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS, replaced, without)
     world.append(request)
     counts["a node in the middle left out"] += without >= 0
+    counts["several replaced at once"] += len(replaced) > 1
+    return True
+
+
+def nobody_comes(fleet: Fleet, counts: Counter[str]) -> bool:
+    """More nodes are asked for, and no process is started for the last of them."""
+    world = fleet.world
+    if not world.spec.stateful or not world.spec.exchanges or world.spec.nodes == SIZES[-1]:
+        return False
+    fleet.requests += 1
+    number, nodes = len(world.assignments) + 1, world.spec.nodes + 1
+    world.append(LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, ENDLESS_MS))
+    return True
+
+
+def last_step_is_not_saved(fleet: Fleet, counts: Counter[str]) -> bool:
+    """From now on nothing can be saved while a change of the layout is being made."""
+    if fleet.world.saves_no_last_step:
+        return False
+    fleet.world.saves_no_last_step = True
     return True
 
 

@@ -12,6 +12,14 @@ from tests.simulation.world import World
 
 SIZES = (2, 3)
 TIMEOUT_MS = 8_000
+ENDLESS_MS = 3_600_000
+"""Of a request for which one of those who are to be nodes never comes by itself."""
+
+
+def some_of(nodes: int, drawn: float) -> tuple[int, ...]:
+    """One node, or several, or all of them. drawn: from 0 to 1."""
+    chosen = 1 + int(drawn * (2**nodes - 1))
+    return tuple(node for node in range(nodes) if chosen & 1 << node)
 
 
 def submitted(spec: PipelineSpec, assignment: Assignment) -> PipelineSpec:

@@ -27,6 +27,7 @@ from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
 from tests.simulation.live_layout import asked, to_follow
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
+from tests.simulation.states import MEANWHILE
 
 _NODES = (1, 2, 3)
 _CLOCKS_MS = (0, 500)
@@ -298,6 +299,9 @@ class Schedule:
             if fleet.all_done() and not fleet.must_stay_halted():
                 self._end_zombies()
                 return
+        change = fleet.coordinators[0].state.changing.now
+        if change is not None and not change.held:
+            raise Violation(MEANWHILE, fleet.describe())
         between = any(node is not None and node.state.at in UNWRITTEN for node in fleet.nodes)
         raise Violation(STAGES_END if between and world.spec.exchanges else PROGRESS, fleet.describe())
 

@@ -19,6 +19,9 @@ CUT = "with other shards come parts that are cut so, and only then"
 AS_ASKED = "a change of the layout is the one that was asked for, by its number"
 BALANCED = "a layout is balanced, and little moves"
 GOES_ON = "a change of the layout that is made while it runs ends no process for good that has a place in it"
+NO_TRACE = "a given-up change of the layout leaves no trace"
+MEANWHILE = "steps go on while a change of the layout is prepared"
+PAUSE_ENDS = "the pause of a change of the layout ends"
 NEEDED = "state is divided anew by itself only where a node has too much, and not twice in a row"
 ONE_LAYOUT = "each shard is run by one node in each step"
 VOID = "nobody's state, and no checkpoint, has anything of a void step"
@@ -122,6 +125,7 @@ def check_assignment(world: World, assignment: Assignment) -> None:
         "layouts are numbered in turn",
         assignment,
     )
+    require(assignment.request_id not in world.given_up, NO_TRACE, (assignment, world.given_up))
     if assignment.live:
         asked = world.layouts.get(assignment.request_id)
         require(

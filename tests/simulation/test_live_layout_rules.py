@@ -11,15 +11,23 @@ import pytest
 
 from kcontrol.core.coordinator import changing
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.model import LayoutRequest, PipelineSpec
+from kcontrol.core.model import Assignment, LayoutPhase, LayoutRequest, PipelineSpec
 from kcontrol.core.step.balance import Fullest
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.live_faults import live_layout_asked, live_made_ready, rebalancing_switched
+from tests.simulation.live_faults import (
+    last_step_is_not_saved,
+    live_layout_asked,
+    live_made_ready,
+    nobody_comes,
+    rebalancing_switched,
+)
 from tests.simulation.schedule import run_schedule
-from tests.simulation.states import AS_ASKED, NEEDED, NOT_WITHOUT
+from tests.simulation.states import AS_ASKED, MEANWHILE, NEEDED, NO_TRACE, NOT_WITHOUT, PAUSE_ENDS
 
 _SCHEDULES = 300
 _LIKELY = (live_layout_asked, live_made_ready) * 2
+_ENDLESS = (nobody_comes,) * 3
+_UNSAVED = (*_LIKELY, last_step_is_not_saved, last_step_is_not_saved)
 _BALANCING = (rebalancing_switched, live_layout_asked, live_made_ready)
 
 
@@ -29,7 +37,7 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
         try:
             schedule = run_schedule(
                 *(seed, counts),
-                likely=_LIKELY,
+                likely=(_UNSAVED if seed % 7 == 0 else _LIKELY) + _ENDLESS * (seed % 10 == 0),
                 stages=2 + seed % 2,
                 saving=True,
                 wide=True,
@@ -44,7 +52,9 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
         made = [world.layouts[each.request_id] for each in world.assignments if each.live]
         counts["changed while it ran"] += len(made)
         counts["left out in the middle"] += sum(each.without >= 0 for each in made)
+        counts["replaced together"] += sum(len(each.replaced) > 1 for each in made)
     assert counts["changed while it ran"] > 15, counts
+    assert counts["replaced together"] > 2, counts
     assert counts["left out in the middle"] > 2, counts
     assert counts["ready without having copied"] > 5, counts
 
@@ -103,10 +113,45 @@ def _its_number_is_not_looked_at() -> Patches:
     )
 
 
+def _one_alone_is_replaced() -> Patches:
+    """Of several who are to be replaced in one change the record names the first."""
+    right = changing.due_assignment
+
+    def due(state: CoordinatorState, spec: PipelineSpec) -> Assignment | None:
+        made = right(state, spec)
+        return None if made is None else replace(made, replaced=made.replaced[:1])
+
+    return (patch.object(changing, "due_assignment", due),)
+
+
+def _what_was_given_up_is_taken_up_again() -> Patches:
+    """Of all answers only that it is done counts."""
+    return (patch.object(changing, "_OVER", (LayoutPhase.DONE,)),)
+
+
+def _nobody_has_to_have_copied() -> Patches:
+    """No step is made from the moment on at which the change is begun."""
+    return (patch.object(changing, "_awaited", lambda *_: ""),)
+
+
+def _steps_wait_while_it_is_prepared() -> Patches:
+    return (patch.object(changing, "is_switching", lambda state: state.changing.now is not None),)
+
+
+def _nothing_ends_it() -> Patches:
+    """Whatever becomes of those who make ready, of the last checkpoint, and of the time."""
+    return (patch.object(changing, "_lost", lambda *_: ""),)
+
+
 RULES = [
     Rule(_nobody_has_to_have_too_much, NEEDED, likely=_BALANCING, stages=2, saving=True, wide=True),
-    Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, 2_500, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, likely=_UNSAVED, stages=2, saving=True, wide=True),
     Rule(_its_number_is_not_looked_at, AS_ASKED, 50, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_one_alone_is_replaced, AS_ASKED, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_what_was_given_up_is_taken_up_again, NO_TRACE, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_nobody_has_to_have_copied, MEANWHILE, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_steps_wait_while_it_is_prepared, MEANWHILE, likely=_ENDLESS, stages=2, saving=True, wide=True),
+    Rule(_nothing_ends_it, PAUSE_ENDS, likely=_UNSAVED, stages=2, saving=True, wide=True),
 ]
 
 

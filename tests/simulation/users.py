@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kcontrol.core.model import CheckpointRequest, Desired, DesiredMode, InputDesired, Resume, SkipRequest
-from tests.simulation.live_layout import asked, to_follow
+from tests.simulation.live_layout import ENDLESS_MS, asked, to_follow
 from tests.simulation.specs import PIPELINE
 from tests.simulation.world import World
 
@@ -79,14 +79,18 @@ class Users:
 
     def all_committed(self) -> bool:
         """Whether all input that is not paused is committed, requests about inputs are noted, and the last
-        step is saved if it should be."""
+        step is saved if it should be. A change of the layout for which somebody never comes is still asked for, and may keep
+        the checkpoint that is to be copied for it."""
         world = self.world
         for index, (item, ends) in enumerate(zip(world.spec.inputs, world.input_ends, strict=True)):
             if not world.is_paused(item.name) and ends != [
                 world.committed(index, p) for p in range(len(ends))
             ]:
                 return False
-        return self._all_saved() and self._all_noted() and asked(world) is None and to_follow(world) is None
+        request = asked(world)
+        if to_follow(world) is not None or not self._all_noted():
+            return False
+        return self._all_saved() if request is None else request.timeout_ms == ENDLESS_MS
 
     def _all_noted(self) -> bool:
         status = self.world.view.status()

@@ -19,6 +19,7 @@ from kcontrol.core.events import (
     ProveEnd,
     Publish,
     RunStep,
+    Tick,
     TransactionFailed,
     WakeAt,
 )
@@ -35,7 +36,7 @@ from tests.simulation.invariants import (
     check_stopped,
     require,
 )
-from tests.simulation.states import GOES_ON
+from tests.simulation.states import GOES_ON, MEANWHILE, PAUSE_ENDS
 from tests.simulation.world import World
 
 
@@ -79,6 +80,9 @@ class CoordinatorWitness:
         said = after.view.status()
         if after.trouble.halt not in (before.trouble.halt, "" if said is None else said.reason):
             check_halt(self.world, after.tenure.epoch, after.steps, after.trouble.halt)
+        if not self.world.replicated:
+            # Elsewhere nothing may be decided by half of a log.
+            _check_pause(before, event, after)
         resigned = before.at is State.RESIGNED and not isinstance(event, Assigned)
         for effect in effects:
             self.check(effect, after, resigned)
@@ -117,6 +121,24 @@ class CoordinatorWitness:
                 "a fencing error is followed by reading and a claim, not by InitProducer",
                 effect,
             )
+
+
+def _check_pause(before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState) -> None:
+    """No step is made for the sake of another layout: not before all have copied what they will have, and not for long."""
+    change, spec = after.changing.now, after.view.spec()
+    if change is None or not change.held or spec is None:
+        return
+    if before.changing.now is None or not before.changing.now.held:
+        said = [after.view.layout_ready(node) for node in range(change.target.nodes)]
+        copied = [
+            -1 if one is None or one.request_id != change.request_id else one.copied_step for one in said
+        ]
+        require(min(copied) >= change.from_step >= 0 or not spec.stateful, MEANWHILE, (change, copied))
+    request = after.view.layout_request()
+    if isinstance(event, Tick) and after.at is State.READY and request is not None:
+        held_ms, begun_ms = after.now_ms - change.held_ms, after.now_ms - change.begun_ms
+        ends = held_ms < spec.limits.open_timeout_ms and begun_ms < request.timeout_ms
+        require(ends, PAUSE_ENDS, (change, held_ms, begun_ms))
 
 
 def check_node(

@@ -21,12 +21,14 @@ from kcontrol.core.model import (
     Gap,
     Hold,
     InputDesired,
+    LayoutPhase,
     LayoutRequest,
     Logged,
     LoggedStep,
     OutputSlice,
     PipelineSpec,
     SkipRequest,
+    Status,
     StepBoundary,
     StepRecord,
     StepWork,
@@ -105,6 +107,10 @@ class World(Broker):
         """Every change of the layout."""
         self.layouts: dict[str, LayoutRequest] = {}
         """By request, every other layout that was ever asked for while the pipeline ran."""
+        self.given_up: set[str] = set()
+        """Of these, those that whoever was in charge has said to be refused or given up."""
+        self.saves_no_last_step = False
+        """Nothing can be saved as long as people are told that a change of the layout is being made."""
         self.saved: set[int] = set()
         """Every step of which there ever was a checkpoint."""
         self.asked: dict[str, int] = {}
@@ -153,6 +159,7 @@ class World(Broker):
         twin.saved = set(self.saved)
         twin.assignments = list(self.assignments)
         twin.layouts = dict(self.layouts)
+        twin.given_up = set(self.given_up)
         twin.asked = dict(self.asked)
         twin.reached = dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
@@ -188,6 +195,10 @@ class World(Broker):
             self.holds.add(record, self.now_ms)
         elif isinstance(record, LayoutRequest):
             self.layouts[record.request_id] = record
+        elif isinstance(record, Status) and record.claim_epoch == self.view.epoch:
+            told = record.layout
+            if told is not None and told.phase in (LayoutPhase.GIVEN_UP, LayoutPhase.REFUSED):
+                self.given_up.add(told.request_id)
         return offset
 
     def committed(self, index: int, partition: int) -> int:

@@ -13,6 +13,9 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import SHARED_OUT, InputSpec, PipelineSpec
 from kcontrol.core.step.offsets import arrived, is_paused, named_partitions, seen_partitions
 
+TAKES_UP_ADDED = "with kcontrol.exchange() in place of partitioned_by= it takes up partitions that are added"
+"""What spares a pipeline whose state is on several nodes the next new name."""
+
 
 def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
     """One sentence about an input whose added partitions must not be read, or ''. A paused input is not
@@ -46,9 +49,14 @@ def _grown(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
 
 
 def _needs_a_new_name(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
+    meanwhile = (
+        f". Until then kcontrol pause-input {spec.pipeline} {item.name} and kcontrol resume {spec.pipeline} have it go on "
+        "with its other inputs"
+    )
     return (
         f"{_grown(spec, item, before, now)} than their state is on; nothing was read of the added "
-        "partitions. Submit the pipeline under a new name, so that it reads its inputs anew"
+        f"partitions. Submit the pipeline under a new name, so that it reads its inputs anew: {TAKES_UP_ADDED}"
+        f"{meanwhile if len(spec.inputs) > 1 else ''}"
     )
 
 

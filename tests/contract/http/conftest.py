@@ -55,6 +55,7 @@ from tests.support.topics import create_topic
 DEADLINE_S = 60.0
 WAIT_S = 5.0
 MAX_PUSH_BYTES = 200_000
+MAX_QUEUED_ROWS = 1_000
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
 
@@ -206,7 +207,7 @@ async def _serve(
                 registry,
                 longest_wait_s=WAIT_S,
                 look=look,
-                pushes=PushDesk(pushes),
+                pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
                 resets=reset,
                 agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
             ),

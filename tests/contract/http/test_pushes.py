@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from kcontrol.requests.push.bodies import CSV, JSON, NDJSON
-from tests.contract.http.conftest import MAX_PUSH_BYTES, Api, Run
+from tests.contract.http.conftest import MAX_PUSH_BYTES, MAX_QUEUED_ROWS, Api, Run
 
 PATH = "/v1/pipelines/p/ingress/in"
 SCHEMA = "user STRING, amount INT"
@@ -104,5 +104,23 @@ def test_only_inputs_of_json_and_raw_ones_take_rows(run: Run) -> None:
         avro = replace(api.told.spec, inputs=(replace(api.told.input, value_format="avro"),))
         await api.seen(await api.told.say(avro))
         assert "its values are avro" in told(await push(api, "{}"), 422)
+
+    run(scenario)
+
+
+def test_more_rows_than_may_wait_are_refused_until_there_is_room(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await _begin(api)
+        await api.seen(await api.told.received(9, 9))
+        body = "user\n" + "ann\n" * MAX_QUEUED_ROWS
+        full = await push(api, body, CSV, "a")
+        assert f"rows wait and {MAX_QUEUED_ROWS} may; the pipeline has read none lately" in told(full, 429)
+        assert (full.json()["type"], int(full.headers["Retry-After"])) == ("urn:kcontrol:problem:too-much", 5)
+        await api.told.step(9, 9)
+        await api.seen(0, 1)
+        taken = await push(api, body, CSV, "a")
+        assert (taken.status_code, taken.json()["replayed"]) == (200, False)
+        assert "rows wait and" in told(await push(api, body, CSV, "b"), 429)
+        assert "in a request, and" in told(await push(api, body + "ann\n", CSV, "c"), 422)
 
     run(scenario)

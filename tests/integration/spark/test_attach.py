@@ -41,9 +41,10 @@ def coordinator(settings: ClusterSettings) -> Iterator[None]:
     process.wait(DEADLINE_S)
 
 
-def pipeline_on(source: str, target: str) -> kcontrol.Pipeline:
+def pipeline_on(source: str, target: str, nodes: int = 1) -> kcontrol.Pipeline:
     return kcontrol.Pipeline(
         f"attached-{secrets.token_hex(3)}",
+        nodes=nodes,
         inputs=[
             kcontrol.KafkaInput("events", topic=source, value_format="json", schema="name string, n long")
         ],
@@ -57,9 +58,11 @@ def test_an_application_writes_what_arrives_and_stops(
 ) -> None:
     source, target = topic_factory("in", 2), topic_factory("out", 2)
     app = kcontrol.attach(spark, pipeline_on(source, target), settings=settings, work_dir=tmp_path)
-    sums = app.read("events").groupBy("name").agg(F.sum("n").alias("total"))
-    app.write(sums, "sums", mode="update")
+    mine = app.exchange(app.read("events"), by="name")
+    app.write(mine.groupBy("name").agg(F.sum("n").alias("total")), "sums", mode="update")
     app.start()
+    with pytest.raises(ConfigurationError, match=r"exchange\(\) must come before start\(\)"):
+        app.exchange(app.read("events"), by="name")
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for number in range(10):
         producer.produce(
@@ -97,6 +100,23 @@ def test_wrong_use_is_told_in_words(
         app.start()
     with pytest.raises(ConfigurationError, match="after start"):
         app.await_termination()
+
+
+def test_what_an_application_exchanges_by_has_to_be_what_it_takes_together(
+    spark: SparkSession, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
+) -> None:
+    pipeline = pipeline_on(topic_factory("in", 2), topic_factory("out"), nodes=2)
+    app = kcontrol.attach(spark, pipeline, settings=settings, work_dir=tmp_path)
+    rows = app.read("events").select("name", "n")
+    with pytest.raises(ConfigurationError, match="name=3"):
+        app.exchange(rows, by="n", name=3)  # type: ignore[arg-type]
+    mine = app.exchange(rows, by="n", name="numbers", compression="zstd")
+    assert mine.columns == ["name", "n"]
+    app.write(mine.groupBy("name").count(), "sums", mode="update")
+    with pytest.raises(
+        ConfigurationError, match=r"exchange 'numbers' by n: .*exchange\(\.\.\., by=\[\"name\"\]\)"
+    ):
+        app.start()
 
 
 def test_a_session_without_what_correctness_needs_is_refused_with_every_reason(

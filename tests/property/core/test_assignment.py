@@ -91,6 +91,25 @@ def test_of_1_000_shards_on_three_nodes_a_fourth_takes_a_quarter_a_third_of_it_f
     assert sorted(taken.values()) == [83, 83, 84]
 
 
+@given(st.integers(1, 300), st.integers(1, 16), st.integers(1, 16))
+def test_slices_would_move_as_many_shards_as_what_is_dealt(shards: int, nodes: int, then: int) -> None:
+    """Decision 164: contiguous slices, as S001-105 has them, are worth nothing more."""
+    slices = tuple(sorted(dealt(shards, nodes)))
+    moved = {len(moves(owner, rebalanced(owner, range(then)))) for owner in (slices, dealt(shards, nodes))}
+    assert len(moved) == 1
+
+
+@given(st.integers(1, 40), st.integers(1, 8))
+def test_doubling_what_is_dealt_over_a_divisor_gives_what_is_dealt_and_of_slices_no_slices(
+    times: int, nodes: int
+) -> None:
+    """Decision 164."""
+    shards = times * nodes
+    assert doubled(dealt(shards, nodes)) == dealt(2 * shards, nodes)
+    slices = doubled(tuple(sorted(dealt(shards, nodes))))
+    assert (slices == tuple(sorted(slices))) == (nodes == 1)
+
+
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_what_is_dealt_is_balanced_already(shards: int, nodes: int) -> None:
     owner = dealt(shards, nodes)

@@ -4,7 +4,7 @@ have not, or die at it."""
 from __future__ import annotations
 
 from kcontrol.core.model import LayoutPhase, LayoutRequest
-from tests.simulation.live_layout import SIZES, TIMEOUT_MS, asked, make_ready
+from tests.simulation.live_layout import SIZES, TIMEOUT_MS, asked, make_ready, some_of
 from tests.simulation.sessions.faults import kill
 from tests.simulation.sessions.fleet import SessionsFleet
 from tests.simulation.specs import PIPELINE
@@ -20,7 +20,7 @@ def live_layout_asked(fleet: SessionsFleet) -> bool:
         number += random.choice((-1, 1))
     nodes, replaced = random.choice(SIZES), ()
     if nodes == world.spec.nodes:
-        replaced = (int(random.random() * nodes),)
+        replaced = some_of(nodes, random.random())
     if asked(world) is not None and random.random() < 0.3:
         nodes, replaced = 0, ()
     fleet.requests += 1

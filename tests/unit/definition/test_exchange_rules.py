@@ -9,7 +9,9 @@ import pytest
 
 import kcontrol
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import ExchangeSpec, PipelineSpec, WatermarkSpec
+from kcontrol.core.model import ExchangeSpec, Layout, OutputLayout, PipelineSpec, WatermarkSpec
+from kcontrol.core.step.assignment import owners_of
+from kcontrol.core.step.layout import writers_of
 from kcontrol.definition.exchanges import ExchangeFacts, as_list, check_words
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.definition.spec_rules import check_spec
@@ -67,6 +69,21 @@ def test_a_node_that_reads_no_input_may_receive() -> None:
     told = r"at most 1 partitions, so some nodes would have nothing to read: use fewer nodes, or bring rows to all"
     with pytest.raises(ConfigurationError, match=told):
         spec_of(exchanges=(replace(EXCHANGE, by=()), DELIVERY), partitions=1)
+
+
+def test_what_one_node_reads_alone_meets_by_key_on_all_and_is_written_by_another_alone() -> None:
+    """S000-10."""
+    source = kcontrol.KafkaInput("orders", topic="orders", node=0)
+    sink = kcontrol.KafkaOutput("totals", topic="totals", node=1)
+    spec = spec_of(inputs=[source], outputs=[sink])
+    check_spec(spec)
+    assert (spec.inputs[0].node_of, spec.outputs[0].node) == ((0, 0), 1)
+    assert {*owners_of(spec)} == {0, 1}, "the rows of a key are on either node"
+    layout = Layout((), 1, (OutputLayout("totals", 1, 1, "exact"),))
+    assert [writers_of(spec, layout, node) for node in range(2)] == [((),), ((0,),)]
+    alone = replace(TOTALS, stage=0, exchanges=(), inputs=("orders",))
+    with pytest.raises(ConfigurationError, match="is of node 1, and reads orders, which are of node 0"):
+        spec_of((alone,), (), inputs=[source], outputs=[sink])
 
 
 def test_several_queries_may_read_an_exchange_but_one_must() -> None:

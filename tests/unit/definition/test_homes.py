@@ -80,7 +80,7 @@ def test_with_one_node_it_says_nothing() -> None:
     [
         (
             {"outputs": (replace(TOTAL, node=0), SEEN)},
-            "reads rates, which are of node 1: its rows can't come",
+            r"reads rates, which are of node 1: its rows can't come .* kcontrol\.exchange\(\): .* \(with by=\[\] all",
         ),
         ({"outputs": (TOTAL, replace(SEEN, node=1))}, "reads orders, which are not all of one node"),
         (
@@ -88,7 +88,7 @@ def test_with_one_node_it_says_nothing() -> None:
                 "queries": (replace(GLOBAL, brings_key=True), PLAIN),
                 "outputs": (replace(TOTAL, node=None), SEEN),
             },
-            "rows with keys, whose partitions are shared out among the nodes: say node=1",
+            r"rows with keys, whose partitions are shared out among the nodes: say node=1 .* kcontrol\.exchange\(\): from",
         ),
         ({"outputs": (replace(TOTAL, node=None), SEEN)}, "'total' of output 'total' has 1 partitions"),
         (
@@ -100,7 +100,7 @@ def test_with_one_node_it_says_nothing() -> None:
                 "queries": (replace(GLOBAL, outputs=("seen",), inputs=("rates", "orders")),),
                 "outputs": (SEEN,),
             },
-            "input 'rates', which node 1 reads alone, is read together with inputs that are not that node's",
+            r"input 'rates', which node 1 reads alone, is read together with inputs that are not that node's.*\.exchange\(\)",
         ),
         ({"nodes": 3, "inputs": (RATES, replace(ORDERS, topic="o2"))}, None),
         (
@@ -118,6 +118,35 @@ def test_what_would_need_rows_of_another_node_is_refused(change: dict[str, Any],
         return
     with pytest.raises(ConfigurationError, match=told):
         spec_of(**change)
+
+
+_KEYED = {"value_format": "json", "schema": "user STRING, item STRING"}
+
+
+@pytest.mark.parametrize(
+    ("by", "partitions", "told"),
+    [
+        (None, 4, "does not say by which column it is partitioned"),
+        (
+            "item",
+            4,
+            "has the key 'user', but inputs are partitioned by item: two nodes could write the same key",
+        ),
+        ("user", 3, "must have the same number of partitions, but input 'orders' has 4, output 'seen' has 3"),
+    ],
+)
+def test_what_has_keys_names_the_exchange_that_would_bring_them_together(
+    by: str | None, partitions: int, told: str
+) -> None:
+    orders = KafkaInput("orders", topic="orders", partitioned_by=by, **_KEYED)  # type: ignore[arg-type]
+    seen = KafkaOutput("seen", topic="seen", key="user", value_format="json")
+    with pytest.raises(ConfigurationError, match=r'kcontrol\.exchange\(\.\.\., by="user"\)') as refused:
+        spec_of((PLAIN,), (orders,), (seen,), seen=partitions)
+    assert told in str(refused.value)
+    grouped = replace(PLAIN, gathers=True)
+    with pytest.raises(ConfigurationError, match=r"kcontrol\.exchange\(\)") as refused:
+        spec_of((grouped,), (orders,), (seen,), seen=partitions)
+    assert 'by="' not in str(refused.value), "by what it groups rows is not known here"
 
 
 def test_partitioned_by_says_nothing_of_an_input_that_one_node_reads() -> None:

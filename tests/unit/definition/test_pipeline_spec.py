@@ -329,8 +329,9 @@ def test_added_partitions_are_refused_where_the_state_of_keys_is_on_several_node
     assert len(succeed(spec_of(STATEFUL, wider), spec_of(STATEFUL)).inputs[0].start_offsets) == 8
     with pytest.raises(
         ConfigurationError, match="topic 'flights' has 8 partitions, the pipeline was made with 4; on 2 nodes"
-    ):
+    ) as refused:
         succeed(spec_of(STATEFUL, wider, nodes=2), spec_of(STATEFUL, nodes=2))
+    assert "anew: with kcontrol.exchange() in place of partitioned_by= it takes up" in str(refused.value)
     assert len(succeed(spec_of(facts=wider, nodes=2), spec_of(nodes=2)).inputs[0].start_offsets) == 8
 
 

@@ -17,11 +17,13 @@ from kcontrol.core.model import (
     ExchangeLayout,
     ExchangeTaken,
     FailureKind,
+    InputRange,
     Layout,
     OutputLayout,
     StepResult,
     StepWork,
 )
+from kcontrol.core.step.assignment import dealt
 from kcontrol.core.step.layout import writers_of
 from kcontrol.errors import StepFailedError
 from tests.unit.core.made import SPEC
@@ -84,6 +86,39 @@ def test_rows_go_to_the_nodes_of_their_shards_and_records_to_those_of_their_part
     assert (records.output.name, records.compression) == ("out", "zstd")
     mine = [partition for partition, node in enumerate(records.owners) if node == ME]
     assert tuple(mine) == records.output.own
+
+
+@pytest.mark.parametrize("owners", [(1, 0, 1, 0), (0, 0, 0, 1)])
+def test_once_the_layout_was_changed_rows_go_to_who_owns_their_shards_by_it(
+    monkeypatch: pytest.MonkeyPatch, owners: tuple[int, ...]
+) -> None:
+    """S001-101: another table than the one that shards are dealt by."""
+    monkeypatch.setattr("kcontrol.adapters.spark.engine.node_work.can_run_some", lambda _spark: True)
+    it = node_work(replace(DELIVERED, owners=owners, assignment=1))
+    [rows] = it.sends(ALL.queries[0], attempt(it))
+    assert rows.owners == owners != dealt(4, 2)
+    mine = frozenset(shard for shard, node in enumerate(owners) if node == ME)
+    assert it.shards(MagicMock()) == {"q": OwnedShards(mine, 4)}
+
+
+def test_once_the_layout_was_changed_records_go_to_who_writes_their_partitions_by_it() -> None:
+    outputs = (replace(DELIVERED.outputs[0], node_of=(1, 1)),)
+    it = node_work(replace(DELIVERED, outputs=outputs))
+    [records] = it.sends(ALL.queries[1], attempt(it))
+    assert records.owners == (1, 1, *(p % 2 for p in range(2, 4)))
+
+
+def test_one_node_reads_both_own_shards_and_the_other_alone_writes() -> None:
+    """S000-10."""
+    read = (replace(DELIVERED.inputs[0], node=OTHER, node_of=(OTHER,) * 2),)
+    spec = replace(DELIVERED, inputs=read, outputs=(replace(DELIVERED.outputs[0], node=ME),))
+    reader, writer = (NodeWork(spec, node, ALL, {}) for node in (OTHER, ME))
+    what = replace(work(), division=tuple(InputRange("in", "input", "T1", each, 0, 1) for each in range(2)))
+    assert [len(each.inputs(what)) for each in (reader, writer)] == [2, 0]
+    for each in (reader, writer):
+        [rows] = each.sends(ALL.queries[0], attempt(each))
+        [records] = each.sends(ALL.queries[1], attempt(each))
+        assert (rows.owners, records.owners) == ((0, 1, 0, 1), (ME,) * 4)
 
 
 def test_queries_with_state_behind_exchanges_run_the_shards_to_which_rows_are_sent(
