@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
+from kcontrol.apps.agent.endings import kill as kill_job
 from kcontrol.apps.agent.looking import ClusterView, Wish
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
 from kcontrol.apps.agent.placing import place as place_job
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.cluster.entries import Drain, KillJob
+from kcontrol.core.cluster.entries import Drain
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
     AgentFacts,
@@ -110,12 +111,12 @@ def place(
 @json_option
 @debug_option
 def kill(job: str, cluster: ClusterSettings, as_json: bool) -> None:
-    """End the nodes of a job that `kcontrol place` submitted. What its pipeline has committed stays.
+    """End the nodes of a job that `kcontrol place` submitted, and stop its pipeline. What that has committed stays.
 
     \b
     Example:  kcontrol kill flights
     """
-    _ask(cluster, lambda value, request: KillJob(job, request, value.offset), as_json)
+    _show(asyncio.run(_with_view(cluster, lambda view: kill_job(view, job))), as_json)
 
 
 @click.command()

@@ -72,6 +72,8 @@ STAYING_GO_ON = "who stays when a job is given another number of nodes goes on"
 # Of processes
 OLDER_PLACEMENT = "a process of an older placement never takes the place of a newer one's"
 NOT_STOPPED = "no agent stops what should run on it"
+ENDED_RUNS_NOWHERE = "what has ended runs nowhere, be it that the agent of its host is dead"
+NEWER_GO_ON = "what is said of the end of a job ends no process that was placed after it"
 # Of the log
 CONFIRMED_IS_TRUE = "a confirmed snapshot is the value at its offset"
 FORWARD = "snapshots only go forward"

@@ -34,6 +34,7 @@ from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
+from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
 from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
@@ -371,6 +372,7 @@ RULES = [
     ),
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
+    *RULES_OF_ENDS,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(
