@@ -14,9 +14,11 @@ from kcontrol.views.agents_facts import (
     AgentFacts,
     EntryFacts,
     JobFacts,
+    PolicyFacts,
     agents_of,
     entry_of,
     jobs_of,
+    policy_of,
 )
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
@@ -32,6 +34,7 @@ class ClusterAnswer(BaseModel):
     slots: int = Field(description="Of members that take nodes.")
     used: int = Field(description="Of them, those with a node.")
     snapshot: int = Field(description="Offset of the newest confirmed snapshot; -1 if there is none.")
+    policy: PolicyFacts = Field(description="What all agents do alike.")
 
 
 class AgentsAnswer(BaseModel):
@@ -67,6 +70,7 @@ async def cluster(plane: ThePlane) -> ClusterAnswer:
         slots=sum(agent.slots for agent in value.usable().values()),
         used=len(value.places()),
         snapshot=value.base.offset,
+        policy=policy_of(value),
     )
 
 

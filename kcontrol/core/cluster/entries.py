@@ -169,6 +169,24 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainAgent:
+    """As `Drain`. as_of: the operator had read the log up to here; another wish about the agent since then makes this one
+    void."""
+
+    agent: str
+    on: bool
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """As `Configure`. as_of: as of a drain; of another policy since then."""
+
+    policy: ClusterPolicy
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
 class RaiseLevel:
     """From here on the function of that level is applied; it counts only if everybody known supports it."""
 
@@ -213,6 +231,8 @@ ClusterEntry = (
     | TaskFailed
     | Drain
     | Configure
+    | DrainAgent
+    | SetPolicy
     | RaiseLevel
     | ProposeSnapshot
     | ConfirmSnapshot

@@ -13,11 +13,13 @@ from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.entries import (
     ClusterEntry,
     ConfirmSnapshot,
+    DrainAgent,
     JobResized,
     ProposeSnapshot,
     ResizeJob,
+    SetPolicy,
 )
-from kcontrol.core.cluster.model import RESIZE_LEVEL, AgentStage, Mark, Place, Unit
+from kcontrol.core.cluster.model import AS_OF_LEVEL, RESIZE_LEVEL, AgentStage, Mark, Place, Unit
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement, Desired, LayoutRequest
@@ -160,6 +162,8 @@ class HostAgent:
         entry = self.world.log[offset]
         if isinstance(entry, ResizeJob | JobResized) and self.host.code_level < RESIZE_LEVEL:
             entry = None  # Its code can't read that.
+        if isinstance(entry, DrainAgent | SetPolicy) and self.host.code_level < AS_OF_LEVEL:
+            entry = None
         self.machine.read(offset, entry)
         require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
         replica = self.machine.replica

@@ -11,11 +11,13 @@ from kcontrol.core.cluster.canonical import canonical
 from kcontrol.core.cluster.entries import (
     ClusterEntry,
     CompleteTask,
+    DrainAgent,
     JobResized,
     KillJob,
     Leave,
     Prepare,
     ResizeJob,
+    SetPolicy,
     SubmitJob,
 )
 from kcontrol.core.cluster.explain import runs
@@ -247,6 +249,10 @@ def check_no_needless_wait(value: Replica) -> None:
 def check_requests(world: ClusterWorld, done: Applied) -> None:
     if isinstance(done.entry, SubmitJob | KillJob | ResizeJob):
         request = (done.entry.job, done.entry.request)
+        world.carried_out[request] += 1
+        require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)
+    if isinstance(done.entry, DrainAgent | SetPolicy):
+        request = (type(done.entry).__name__, repr(done.entry))
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)
     if isinstance(done.entry, CompleteTask):

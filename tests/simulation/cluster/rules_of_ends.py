@@ -32,6 +32,7 @@ RULES_OF_ENDS = (
         _pipelines_are_not_told_that_their_job_has_ended,
         (inv.ENDED_RUNS_NOWHERE,),
         (faults.agent_killed,),
+        begin=21,
     ),
     ClusterRule(_what_was_said_of_an_end_counts_for_ever, (inv.NEWER_GO_ON,)),
 )

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.cluster import agent, duties, jobs, joining, ring
+from kcontrol.core.cluster import agent, duties, jobs, joining, ring, upkeep
 from kcontrol.core.cluster import replica as replica_module
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.change import Change, EntryRejectedError
@@ -214,6 +214,10 @@ def _old_wishes_count() -> Patches:
     return (patch.object(jobs, "up_to_date", lambda change, entry: None),)
 
 
+def _old_wishes_of_operators_count() -> Patches:
+    return (patch.object(upkeep, "up_to_date", lambda change, as_of, touched: None),)
+
+
 def _what_is_well_placed_moves() -> Patches:
     def keep(self: Placing, job: ClusterJob, counts: Mapping[str, int]) -> Missing:
         units = [(task, index) for task in job.open_tasks for index in range(counts[task.name])]
@@ -369,6 +373,9 @@ RULES = [
     ClusterRule(_nodes_go_by_the_newest_join_alone, (inv.OLDER_PLACEMENT,), (faults.agent_frozen,), begin=34),
     ClusterRule(
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
+    ),
+    ClusterRule(
+        _old_wishes_of_operators_count, (inv.CARRIED_OUT_ONCE,), (faults.entry_arrives_twice,), resizes=True
     ),
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
