@@ -44,7 +44,7 @@ def asked(replica: Replica, name: str, dead: set[str]) -> list[str]:
     at = {who: own - 100 if who[0] in dead else own for who in known}
     heard = frozenset(who for who in known if who[0] not in dead)
     liveness = Liveness((name, incarnation(name)), own, at=at, heard=heard)
-    me = Identity(name, incarnation(name), 1, once=True)
+    me = Identity(name, incarnation(name), 1)
     return [f"{type(one).__name__.lower()} {one.agent}" for one in duties(replica, me, liveness)]
 
 
