@@ -70,7 +70,8 @@ async def serve(
 
     session = AgentSession(
         *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, warden),
-        *(ResizeWarden(cluster, may_ask), EndTeller(cluster, may_ask)),
+        ResizeWarden(cluster, may_ask),
+        EndTeller(cluster, may_ask),
         *(command, tell, options.session, LIMITS),
     )
     try:

@@ -9,11 +9,13 @@ import pytest
 
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
+from kcontrol.apps.agent.asking import agents_asked
 from kcontrol.apps.agent.configuring import configure, drain
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.core.cluster.entries import Configure, DrainAgent, Prepare
 from kcontrol.core.cluster.model import AS_OF_LEVEL, LATEST_LEVEL, ClusterPolicy, Scheduler
 from kcontrol.errors import ConfigurationError, NotFoundError
+from kcontrol.requests.agents import DrainAsked, KillAsked
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
 
@@ -44,6 +46,10 @@ def test_operators_are_heard_at_whatever_level_and_once_from_the_fifth_on(settin
             assert (await view.look()).policy == ClusterPolicy(), "that was said long ago"
             with pytest.raises(NotFoundError, match="no such agent"):
                 await drain(view, "z", on=True)
+            made = await agents_asked(own)(DrainAsked("a", on=True))
+            assert (made.kind, made.rejection) == (DrainAgent.__name__, "")
+            with pytest.raises(NotFoundError, match="no such job is active"):
+                await agents_asked(own)(KillAsked("flights"))
         finally:
             await asyncio.gather(log.close(), view.close())
 

@@ -239,6 +239,12 @@ def input_ended(s: ClusterSchedule) -> bool:
     return True
 
 
+def host_drained_or_not_any_more(s: ClusterSchedule) -> bool:
+    """No fault, and in no draw of them: for schedules in which much is drained."""
+    s.user.drains()
+    return True
+
+
 def asker_frozen(s: ClusterSchedule) -> bool:
     """SIGSTOP of an agent that is about to ask a pipeline for another layout. It goes on when its time is over, or when nobody
     wants one any more: then it asks, whatever it has not read. In no draw of faults, as it is for jobs that are resized."""

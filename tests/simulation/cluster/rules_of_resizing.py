@@ -81,7 +81,7 @@ def _who_is_submitted_again_is_not_resized() -> Patches:
 
 RULES_OF_RESIZING = (
     ClusterRule(_nodes_go_before_the_layout_is_without_them, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
-    ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
+    ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=17, resizes=True),
     ClusterRule(_another_number_is_another_revision, (inv.STAYING_GO_ON,), begin=2, resizes=True),
     ClusterRule(
         _jobs_are_resized_at_any_level,

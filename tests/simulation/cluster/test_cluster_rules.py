@@ -375,7 +375,11 @@ RULES = [
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
     ClusterRule(
-        _old_wishes_of_operators_count, (inv.CARRIED_OUT_ONCE,), (faults.entry_arrives_twice,), resizes=True
+        _old_wishes_of_operators_count,
+        (inv.CARRIED_OUT_ONCE,),
+        (faults.entry_arrives_twice, faults.host_drained_or_not_any_more),
+        begin=22,
+        resizes=True,
     ),
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,

@@ -50,8 +50,7 @@ class User:
         elif drawn < 0.75:
             self.end_input(name)
         elif drawn < 0.83:
-            wish = s.any_host().name, s.random.random() < 0.4
-            s.say(DrainAgent(*wish, as_of) if s.world.truth.level >= AS_OF_LEVEL else Drain(*wish))
+            self._drain(s.any_host().name, s.random.random() < 0.4)
         elif drawn < 0.88:
             policy = s.world.truth.policy
             scheduler = s.random.choice(tuple(Scheduler))
@@ -61,6 +60,17 @@ class User:
             s.say(RaiseLevel(2))
         else:
             self._again()
+
+    def drains(self) -> None:
+        """A host, or takes that back."""
+        agent = self._schedule.world.truth.agents.get(self._schedule.any_host().name)
+        if agent is not None:
+            self._drain(agent.name, not agent.draining)
+
+    def _drain(self, name: str, on: bool) -> None:
+        s = self._schedule
+        knows = s.world.truth.level >= AS_OF_LEVEL
+        s.say(DrainAgent(name, on, len(s.world.log) - 1) if knows else Drain(name, on))
 
     def resizes(self) -> None:
         """Another number of nodes for a job that runs, or first the level that knows of it."""
