@@ -34,5 +34,5 @@ RULES_OF_ENDS = (
         (faults.agent_killed,),
         begin=21,
     ),
-    ClusterRule(_what_was_said_of_an_end_counts_for_ever, (inv.NEWER_GO_ON,)),
+    ClusterRule(_what_was_said_of_an_end_counts_for_ever, (inv.NEWER_GO_ON,), begin=4),
 )

@@ -94,17 +94,17 @@ RULES_OF_RESIZING = (
         _what_an_older_wish_asks_for_counts,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
-        begin=130,
+        begin=138,
         resizes=True,
     ),
     ClusterRule(
         _where_nothing_is_to_be_done_nothing_is_asked_for,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
-        begin=275,
+        begin=279,
         resizes=True,
     ),
     ClusterRule(
-        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=15, resizes=True, ends=True
+        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=19, resizes=True, ends=True
     ),
 )

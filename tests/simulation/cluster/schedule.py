@@ -19,7 +19,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
 )
-from kcontrol.core.cluster.model import LATEST_LEVEL, ClusterPolicy, Place, Scheduler
+from kcontrol.core.cluster.model import LATEST_LEVEL, RESUMED_LEVEL, ClusterPolicy, Place, Scheduler
 from kcontrol.core.model import AgentPlacement
 from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
@@ -43,7 +43,8 @@ LASTING_CUTS = ("log read", "log write", "beats write")
 
 
 class ClusterSchedule:
-    """likely: faults that this schedule has in any case."""
+    """likely: faults that this schedule has in any case. as_of: whether the level is reached at which operators say as of when
+    they ask."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class ClusterSchedule:
         two_codes: bool | None = None,
         resizes: bool | None = None,
         ends: bool | None = None,
+        as_of: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -72,14 +74,16 @@ class ClusterSchedule:
         self.resizing = Random(f"resizing {seed}")
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
-        self.newest_level = LATEST_LEVEL if self.resizes else 2
+        drawn = Random(f"as of {seed}").random() < 0.5
+        newest = LATEST_LEVEL if (drawn if as_of is None else as_of) else RESUMED_LEVEL
+        self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         if self.resizes and not self.two_codes:
-            for level in range(2, LATEST_LEVEL + 1):
+            for level in range(2, self.newest_level + 1):
                 self.say(RaiseLevel(level))
         for _ in range(self.random.randint(1, 7)):
             self.add_host()

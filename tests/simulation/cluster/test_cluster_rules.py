@@ -380,6 +380,7 @@ RULES = [
         (faults.entry_arrives_twice, faults.host_drained_or_not_any_more),
         begin=22,
         resizes=True,
+        as_of=True,
     ),
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
@@ -406,7 +407,7 @@ def test_the_simulator_finds_what_a_rule_is_for(rule: ClusterRule) -> None:
     try:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends).run()
+                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends, rule.as_of).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
                     print(f"seed {seed}: {violation.name}")  # noqa: T201
