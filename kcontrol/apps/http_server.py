@@ -89,11 +89,7 @@ async def serve_interface(
     serving = listener.serve(make_app(plane, limits, listener.options.token))
     tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]
     try:
-        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
+        await _until_one_ends(tasks)
     finally:
         for task in tasks:
             task.cancel()
@@ -101,6 +97,15 @@ async def serve_interface(
         await asked.close()
         if pushes is not None:
             await pushes.close()
+
+
+async def _until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Following never ends by itself: if it does, that is a bug, and the server must not go on with old news. Raises what it
+    ended with."""
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if task.done():
+            task.result()
 
 
 async def serve_metrics(

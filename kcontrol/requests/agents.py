@@ -10,24 +10,24 @@ from kcontrol.views.agents_facts import LoggedEntry
 
 
 @dataclass(frozen=True, slots=True)
-class KillAsked:
+class JobKillAsked:
     """A job is to end, and its pipeline to stop."""
 
     job: str
 
 
 @dataclass(frozen=True, slots=True)
-class DrainAsked:
+class HostDrainAsked:
     """No nodes are to run on an agent's host, or again some."""
 
     agent: str
     on: bool
 
 
-AskAgents = Callable[[KillAsked | DrainAsked], Awaitable[LoggedEntry]]
+AskAgents = Callable[[JobKillAsked | HostDrainAsked], Awaitable[LoggedEntry]]
 """The entry by which it counts. Raises NotFoundError with the reason if it does not; ClusterError, NotNowError."""
 
 
-async def no_agents(order: KillAsked | DrainAsked) -> LoggedEntry:
+async def no_agents(order: JobKillAsked | HostDrainAsked) -> LoggedEntry:
     """Of a server that asks nobody."""
     raise NotFoundError(f"this server asks nothing of agents: {type(order).__name__}")

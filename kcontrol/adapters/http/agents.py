@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, PAGE_SIZE
 from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
-from kcontrol.requests.agents import DrainAsked, KillAsked
+from kcontrol.requests.agents import HostDrainAsked, JobKillAsked
 from kcontrol.views.agents_facts import (
     AgentFacts,
     EntryFacts,
@@ -111,7 +111,7 @@ async def log(
 async def kill(plane: ThePlane, job: JobName) -> EntryFacts:
     """End the nodes of a job, and stop its pipeline; what that has committed stays. Answered once it counts, with the entry of
     the cluster's log."""
-    return entry_of(await plane.ask_agents(KillAsked(job)))
+    return entry_of(await plane.ask_agents(JobKillAsked(job)))
 
 
 @router.post("/agents/{agent}/drain", responses=responses(404, 409, 500))
@@ -122,4 +122,4 @@ async def drain(
 ) -> EntryFacts:
     """Move all nodes away from an agent's host, before it is shut down. Answered once it counts, with the entry of the
     cluster's log."""
-    return entry_of(await plane.ask_agents(DrainAsked(agent, not off)))
+    return entry_of(await plane.ask_agents(HostDrainAsked(agent, not off)))

@@ -6,7 +6,7 @@ from kcontrol.apps.agent.configuring import drain
 from kcontrol.apps.agent.endings import kill
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.errors import NotFoundError
-from kcontrol.requests.agents import AskAgents, DrainAsked, KillAsked
+from kcontrol.requests.agents import AskAgents, HostDrainAsked, JobKillAsked
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
 
@@ -14,15 +14,15 @@ from kcontrol.views.agents_facts import LoggedEntry
 def agents_asked(settings: ClusterSettings) -> AskAgents:
     """As the commands do it."""
 
-    async def ask(order: KillAsked | DrainAsked) -> LoggedEntry:
+    async def ask(order: JobKillAsked | HostDrainAsked) -> LoggedEntry:
         view = ClusterView(settings)
         try:
             if not await view.exists():
                 raise NotFoundError("the cluster has no agents: start `kcontrol agent` on a host")
             match order:
-                case KillAsked():
+                case JobKillAsked():
                     return await kill(view, order.job)
-                case DrainAsked():
+                case HostDrainAsked():
                     return await drain(view, order.agent, on=order.on)
         finally:
             await view.close()

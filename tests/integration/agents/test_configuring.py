@@ -15,7 +15,7 @@ from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.core.cluster.entries import Configure, DrainAgent, Prepare
 from kcontrol.core.cluster.model import AS_OF_LEVEL, LATEST_LEVEL, ClusterPolicy, Scheduler
 from kcontrol.errors import ConfigurationError, NotFoundError
-from kcontrol.requests.agents import DrainAsked, KillAsked
+from kcontrol.requests.agents import HostDrainAsked, JobKillAsked
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
 
@@ -46,10 +46,10 @@ def test_operators_are_heard_at_whatever_level_and_once_from_the_fifth_on(settin
             assert (await view.look()).policy == ClusterPolicy(), "that was said long ago"
             with pytest.raises(NotFoundError, match="no such agent"):
                 await drain(view, "z", on=True)
-            made = await agents_asked(own)(DrainAsked("a", on=True))
+            made = await agents_asked(own)(HostDrainAsked("a", on=True))
             assert (made.kind, made.rejection) == (DrainAgent.__name__, "")
             with pytest.raises(NotFoundError, match="no such job is active"):
-                await agents_asked(own)(KillAsked("flights"))
+                await agents_asked(own)(JobKillAsked("flights"))
         finally:
             await asyncio.gather(log.close(), view.close())
 

@@ -13,7 +13,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.errors import NotFoundError
-from kcontrol.requests.agents import AskAgents, DrainAsked, KillAsked
+from kcontrol.requests.agents import AskAgents, HostDrainAsked, JobKillAsked
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
 
@@ -34,17 +34,17 @@ def post(path: str, ask: AskAgents | None = None) -> tuple[int, Any]:
 @pytest.mark.parametrize(
     ("path", "order"),
     [
-        ("jobs/flights/kill", KillAsked("flights")),
-        ("agents/host-7.example/drain", DrainAsked("host-7.example", on=True)),
-        ("agents/host-7/drain?off=true", DrainAsked("host-7", on=False)),
+        ("jobs/flights/kill", JobKillAsked("flights")),
+        ("agents/host-7.example/drain", HostDrainAsked("host-7.example", on=True)),
+        ("agents/host-7/drain?off=true", HostDrainAsked("host-7", on=False)),
     ],
 )
 def test_what_is_asked_is_answered_with_the_entry_by_which_it_counts(
-    path: str, order: KillAsked | DrainAsked
+    path: str, order: JobKillAsked | HostDrainAsked
 ) -> None:
-    asked: list[KillAsked | DrainAsked] = []
+    asked: list[JobKillAsked | HostDrainAsked] = []
 
-    async def ask(one: KillAsked | DrainAsked) -> LoggedEntry:
+    async def ask(one: JobKillAsked | HostDrainAsked) -> LoggedEntry:
         asked.append(one)
         return LoggedEntry(7, 9, "Entry", "", ("what changed",))
 
@@ -55,7 +55,7 @@ def test_what_is_asked_is_answered_with_the_entry_by_which_it_counts(
 
 
 def test_what_does_not_count_is_a_problem_with_the_reason() -> None:
-    async def ask(_order: KillAsked | DrainAsked) -> LoggedEntry:
+    async def ask(_order: JobKillAsked | HostDrainAsked) -> LoggedEntry:
         raise NotFoundError("it was not taken: no such job is active")
 
     status, answer = post("/v1/cluster/jobs/flights/kill", ask)
