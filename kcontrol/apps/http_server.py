@@ -28,6 +28,7 @@ from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
+from kcontrol.requests.agents import AskAgents, no_agents
 from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
@@ -45,6 +46,7 @@ async def serve_interface(
     checks: Sequence[Check] = (),
     ask: Ask = nobody_answers,
     agents: Agents | None = None,
+    ask_agents: AskAgents = no_agents,
     regions: Regions | None = None,
     resets: Resets = no_resets,
     rollbacks: Rollbacks = no_rollbacks,
@@ -52,7 +54,8 @@ async def serve_interface(
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
-    ask, resets, rollbacks: who answers questions about tables, resets pipelines, takes regions back. agents, regions: or None.
+    ask, resets, rollbacks, ask_agents: who answers questions about tables, resets pipelines, takes regions back, asks agents.
+    agents, regions: or None.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -77,6 +80,7 @@ async def serve_interface(
         streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
         pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
         agents=agents.seen,
+        ask_agents=ask_agents,
         regions=regions.seen,
         ask_region=asked.ask,
         resets=resets,
@@ -85,11 +89,7 @@ async def serve_interface(
     serving = listener.serve(make_app(plane, limits, listener.options.token))
     tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]
     try:
-        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
+        await _until_one_ends(tasks)
     finally:
         for task in tasks:
             task.cancel()
@@ -97,6 +97,15 @@ async def serve_interface(
         await asked.close()
         if pushes is not None:
             await pushes.close()
+
+
+async def _until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Following never ends by itself: if it does, that is a bug, and the server must not go on with old news. Raises what it
+    ended with."""
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if task.done():
+            task.result()
 
 
 async def serve_metrics(

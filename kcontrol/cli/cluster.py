@@ -11,25 +11,29 @@ from typing import Any
 
 import click
 
-from kcontrol.apps.agent.looking import ClusterView, Wish
+from kcontrol.apps.agent.configuring import configure
+from kcontrol.apps.agent.configuring import drain as drain_agent
+from kcontrol.apps.agent.endings import kill as kill_job
+from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
 from kcontrol.apps.agent.placing import place as place_job
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.cluster.entries import Drain, KillJob
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
     AgentFacts,
     ClusterSeen,
     JobFacts,
     LoggedEntry,
+    PolicyFacts,
     agents_of,
     entry_of,
     jobs_of,
+    policy_of,
 )
 from kcontrol.wire.names import check_pipeline_name
 
-WHAT = ("status", "agents", "jobs", "log")
+WHAT = ("status", "agents", "jobs", "log", "configure")
 
 Facts = dict[str, Any]
 
@@ -39,16 +43,30 @@ Facts = dict[str, Any]
 @click.option(
     "--last", type=click.IntRange(1), default=50, show_default=True, help="Of `log`: so many newest entries."
 )
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Of `configure`: what all agents are to do alike, as `status` shows it.",
+)
 @cluster_option
 @json_option
 @debug_option
-def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> None:
+def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSettings, as_json: bool) -> None:
     """Show the cluster of agents: its `status`, its `agents`, its `jobs` and why one waits, or its `log` with
-    what each entry changed.
+    what each entry changed; or `configure` what all its agents do alike.
 
     \b
     Example:  kcontrol cluster jobs
+              kcontrol cluster configure --set scheduler=greedy --set beat_ms=1000
     """
+    if what == "configure":
+        asked = asyncio.run(_with_view(cluster, lambda view: configure(view, changes)))
+        _show(asked, as_json)
+        return
+    if changes:
+        raise click.UsageError("--set is for `kcontrol cluster configure`")
 
     async def look(view: ClusterView) -> list[tuple[str, Facts]]:
         value = await view.look()
@@ -57,7 +75,8 @@ def cluster(what: str, last: int, cluster: ClusterSettings, as_json: bool) -> No
         seen = ClusterSeen(value, await view.newest_beats())
         agents = [] if what == "jobs" else agents_of(seen)
         jobs = [] if what == "agents" else jobs_of(value, view.entries)
-        shown: list[AgentFacts | JobFacts] = [*agents, *jobs]
+        policy = [policy_of(value)] if what == "status" and value.agents else []
+        shown: list[PolicyFacts | AgentFacts | JobFacts] = [*policy, *agents, *jobs]
         return [(one.text, one.model_dump(mode="json")) for one in shown]
 
     lines = asyncio.run(_with_view(cluster, look))
@@ -110,12 +129,12 @@ def place(
 @json_option
 @debug_option
 def kill(job: str, cluster: ClusterSettings, as_json: bool) -> None:
-    """End the nodes of a job that `kcontrol place` submitted. What its pipeline has committed stays.
+    """End the nodes of a job that `kcontrol place` submitted, and stop its pipeline. What that has committed stays.
 
     \b
     Example:  kcontrol kill flights
     """
-    _ask(cluster, lambda value, request: KillJob(job, request, value.offset), as_json)
+    _show(asyncio.run(_with_view(cluster, lambda view: kill_job(view, job))), as_json)
 
 
 @click.command()
@@ -130,14 +149,7 @@ def drain(agent: str, off: bool, cluster: ClusterSettings, as_json: bool) -> Non
     \b
     Example:  kcontrol drain host-7
     """
-    _ask(cluster, lambda _value, _request: Drain(agent, not off), as_json)
-
-
-def _ask(cluster: ClusterSettings, wish: Wish, as_json: bool) -> None:
-    async def ask(view: ClusterView) -> LoggedEntry:
-        return await view.ask(wish)
-
-    _show(asyncio.run(_with_view(cluster, ask)), as_json)
+    _show(asyncio.run(_with_view(cluster, lambda view: drain_agent(view, agent, not off))), as_json)
 
 
 def _show(made: LoggedEntry, as_json: bool) -> None:

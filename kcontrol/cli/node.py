@@ -262,8 +262,10 @@ async def _serve(asked: _Asked) -> Exit | None:
         spark.end()
 
     stood_by = asyncio.Event()
-    await _before(stop, until_wanted(cluster, pipeline.name, stands_by))
-    if stop.is_set():
+    goes_on = await _before(
+        stop, until_wanted(cluster, pipeline.name, stands_by, placement=asked.options.placement)
+    )
+    if stop.is_set() or not goes_on:
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)

@@ -12,6 +12,7 @@ from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
 from kcontrol.adapters.http.query_client import QueryClient
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.agent.asking import agents_asked
 from kcontrol.apps.agent.following import AgentsFollower
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
@@ -152,6 +153,7 @@ def serve(
             make_registry(),
             ask=ask,
             agents=AgentsFollower(cluster),
+            ask_agents=agents_asked(cluster),
             regions=RegionsFollower(cluster),
             resets=resets_of(cluster, own) if allow_resets else no_resets,
             rollbacks=rollbacks_of(cluster, own) if allow_resets else no_rollbacks,

@@ -170,6 +170,9 @@ def newer_than(projection: PipelineProjection, request: Request) -> Request | No
     if isinstance(request, LayoutRequest) and not request.why:
         asked = projection.view.user_layout_request()
         return None if asked is None or asked.request_id == request.request_id else asked
+    if isinstance(request, Desired):
+        desired = projection.view.desired()
+        return None if desired is None or desired.request_id == request.request_id else desired
     newest = projection.view.latest.get(key_of(request))
     if (
         newest is None

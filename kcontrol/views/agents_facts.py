@@ -4,7 +4,7 @@ the Console and metrics."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pydantic import Field
 
@@ -35,6 +35,36 @@ class ClusterSeen:
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
+
+
+class PolicyFacts(Facts):
+    """What all agents do alike."""
+
+    scheduler: str = Field(description="How slots are shared among jobs: greedy, balanced or percentage.")
+    coordinators: int = Field(description="So many processes of kcontrol coordinator are wanted.")
+    beat_ms: int = Field(description="Between two beats of an agent.")
+    silent_after: int = Field(
+        description="So many of one's own beats without one of another's make the other silent."
+    )
+    silent_after_many: int = Field(description="So many while most seem silent.")
+    missing_after: int = Field(
+        description="So many for one to count among the missing, when it is looked whether most are."
+    )
+    digest_every: int = Field(description="Entries between two digests of the value.")
+    snapshot_every: int = Field(description="Entries between two snapshots.")
+    finished_jobs: int = Field(description="So many jobs that have ended are remembered.")
+    bad_agents: int = Field(description="So many agents that could not run a node fail its job.")
+    collectors: int = Field(description="So many agents may report the dead before they join.")
+    agents: int = Field(description="So many agents may be known.")
+    jobs: int = Field(description="So many jobs may be active.")
+    job_nodes: int = Field(description="So many nodes a job may have.")
+
+    @property
+    def text(self) -> str:
+        """A line for people."""
+        return "policy: " + ", ".join(
+            f"{name}={value}" for name, value in self.model_dump(mode="json").items()
+        )
 
 
 class AgentFacts(Facts):
@@ -101,6 +131,11 @@ class EntryFacts(Facts):
     kind: str
     rejected: str = Field(description="Why it changed nothing; '' if it counted.")
     changes: list[str] = Field(description="What it changed, in words.")
+
+
+def policy_of(value: Replica) -> PolicyFacts:
+    """That which is in force."""
+    return PolicyFacts(**asdict(value.policy))
 
 
 def agents_of(seen: ClusterSeen) -> list[AgentFacts]:

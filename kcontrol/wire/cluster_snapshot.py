@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.model import (
+    AS_OF_LEVEL,
     RESIZE_LEVEL,
     Agent,
     ClusterJob,
@@ -83,6 +84,7 @@ class ClusterSnapshot:
     coordinators: tuple[Place, ...]
     proposed: Proposed | None
     base: Mark
+    configured: int = -1
 
 
 def snapshot_bytes(replica: Replica) -> bytes:
@@ -96,7 +98,9 @@ def snapshot_bytes(replica: Replica) -> bytes:
 def _schema(level: int) -> Schema:
     """The newest that all who support the level know (decision 111)."""
     versions = released_schemas()[ClusterSnapshot.__name__]
-    return versions[0] if level < RESIZE_LEVEL else versions[1]
+    if level < RESIZE_LEVEL:
+        return versions[0]
+    return versions[1] if level < AS_OF_LEVEL else versions[2]
 
 
 def replica_of(data: bytes) -> Replica | None:
@@ -156,6 +160,7 @@ def _snapshot(value: Replica) -> ClusterSnapshot:
         coordinators=value.coordinators,
         proposed=value.proposed,
         base=value.base,
+        configured=value.configured,
     )
 
 
@@ -179,6 +184,7 @@ def _replica(found: ClusterSnapshot) -> Replica:
         coordinators=found.coordinators,
         proposed=found.proposed,
         base=found.base,
+        configured=found.configured,
     )
 
 

@@ -1,23 +1,33 @@
-"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits."""
+"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits; jobs killed, and hosts drained."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, PAGE_SIZE
 from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
+from kcontrol.requests.agents import HostDrainAsked, JobKillAsked
 from kcontrol.views.agents_facts import (
     AgentFacts,
     EntryFacts,
     JobFacts,
+    PolicyFacts,
     agents_of,
     entry_of,
     jobs_of,
+    policy_of,
 )
+from kcontrol.wire.names import MAX_PIPELINE_NAME
+
+JobName = Annotated[
+    str,
+    Path(pattern="^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$", max_length=MAX_PIPELINE_NAME, description="Its name."),
+]
+AgentName = Annotated[str, Path(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Its name.")]
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
@@ -32,6 +42,7 @@ class ClusterAnswer(BaseModel):
     slots: int = Field(description="Of members that take nodes.")
     used: int = Field(description="Of them, those with a node.")
     snapshot: int = Field(description="Offset of the newest confirmed snapshot; -1 if there is none.")
+    policy: PolicyFacts = Field(description="What all agents do alike.")
 
 
 class AgentsAnswer(BaseModel):
@@ -67,6 +78,7 @@ async def cluster(plane: ThePlane) -> ClusterAnswer:
         slots=sum(agent.slots for agent in value.usable().values()),
         used=len(value.places()),
         snapshot=value.base.offset,
+        policy=policy_of(value),
     )
 
 
@@ -93,3 +105,21 @@ async def log(
     seen = plane.agents()
     entries = [entry_of(one) for one in list(seen.entries)[-limit:]]
     return LogAnswer(as_of=seen.replica.offset, entries=entries)
+
+
+@router.post("/jobs/{job}/kill", responses=responses(404, 409, 500))
+async def kill(plane: ThePlane, job: JobName) -> EntryFacts:
+    """End the nodes of a job, and stop its pipeline; what that has committed stays. Answered once it counts, with the entry of
+    the cluster's log."""
+    return entry_of(await plane.ask_agents(JobKillAsked(job)))
+
+
+@router.post("/agents/{agent}/drain", responses=responses(404, 409, 500))
+async def drain(
+    plane: ThePlane,
+    agent: AgentName,
+    off: Annotated[bool, Query(description="Let it have nodes again.")] = False,
+) -> EntryFacts:
+    """Move all nodes away from an agent's host, before it is shut down. Answered once it counts, with the entry of the
+    cluster's log."""
+    return entry_of(await plane.ask_agents(HostDrainAsked(agent, not off)))

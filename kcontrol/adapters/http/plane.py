@@ -17,6 +17,7 @@ from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.regions.records import RegionAsked
 from kcontrol.errors import KcontrolError, NotFoundError
+from kcontrol.requests.agents import AskAgents, no_agents
 from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
@@ -50,7 +51,7 @@ class Plane:
     read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
-    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known.
+    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known; ask_agents: asks them.
     regions: the same of regions. ask_region: writes what is asked, or said, down, and tells at which offset. resets: whoever
     resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them."""
 
@@ -68,6 +69,7 @@ class Plane:
     streams: OutputStreams | None = None
     pushes: PushDesk = field(default_factory=PushDesk)
     agents: Callable[[], ClusterSeen] = ClusterSeen
+    ask_agents: AskAgents = no_agents
     regions: Callable[[], RegionsSeen] = dict
     ask_region: Callable[[RegionAsked], Awaitable[int]] = _no_regions
     resets: Resets = no_resets

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.levels import raise_level
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.live_layout import LOOK_EVERY_S, followed
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.backoff import Backoff, Deadline
-from kcontrol.core.cluster.entries import RaiseLevel, ResizeJob
+from kcontrol.core.cluster.entries import ResizeJob
 from kcontrol.core.cluster.model import RESIZE_LEVEL, RESUMED_LEVEL, ClusterJob, Replica
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus
-from kcontrol.errors import KcontrolError, NotFoundError, TopicError
+from kcontrol.errors import KcontrolError, TopicError
 from kcontrol.requests.layout_requests import is_at_work
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.resizing import goes_on_with, layout_seen
@@ -34,7 +35,6 @@ TIMEOUT_S = 20.0
 EVERY_MS = 2_000
 AGAIN = Backoff(first_ms=60_000, longest_ms=900_000)
 """After a change was refused or given up."""
-LEVEL_TRIES = 5
 ASKED_MS = 60_000
 """For an agent to ask a pipeline for the layout that a user wants."""
 _Answer = TypeVar("_Answer")
@@ -123,20 +123,13 @@ async def resize(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
 async def _raise_level(view: ClusterView) -> None:
     """To the one at which jobs can be resized, once everybody supports it, and where everybody does to the next, at which that
     outlasts the end of a job."""
-    for _ in range(LEVEL_TRIES):
-        value = await view.look()
-        known = min((agent.levels[1] for agent in value.agents.values()), default=RESUMED_LEVEL)
-        if value.level >= min(max(known, RESIZE_LEVEL), RESUMED_LEVEL):
-            return
-        older = sorted(agent.name for agent in value.agents.values() if agent.levels[1] < RESIZE_LEVEL)
-        if older:
-            raise NotNowError(
-                f"agents {', '.join(older)} run a version of kcontrol that can't give a job another number of nodes while it "
-                "runs: bring them up to date first. Nothing was changed"
-            )
-        with suppress(NotFoundError):  # Somebody else has raised it.
-            await view.ask(lambda now, _request: RaiseLevel(now.level + 1))
-    raise NotNowError("the level of the cluster's value could not be raised: ask again")
+    if await raise_level(view, RESUMED_LEVEL) >= RESIZE_LEVEL:
+        return
+    older = sorted(agent.name for agent in view.replica.agents.values() if agent.levels[1] < RESIZE_LEVEL)
+    raise NotNowError(
+        f"agents {', '.join(older)} run a version of kcontrol that can't give a job another number of nodes while it "
+        "runs: bring them up to date first. Nothing was changed"
+    )
 
 
 async def can_go_on_with(settings: ClusterSettings, pipeline: str, nodes: int) -> bool:

@@ -13,6 +13,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.disk import AgentDisk
+from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
@@ -63,10 +64,14 @@ async def serve(
     machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), before, disk.left_out())
     log, beats, snapshots = KafkaClusterLog(cluster), KafkaBeats(cluster), KafkaSnapshots(cluster)
     processes, warden = HostProcesses(disk.units, options.kill_after_ms), Warden(cluster)
-    resizes = ResizeWarden(cluster, lambda: machine.may_start(SystemClock().monotonic_ms()))
+
+    def may_ask() -> bool:
+        return machine.may_start(SystemClock().monotonic_ms())
+
     session = AgentSession(
         *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, warden),
-        resizes,
+        ResizeWarden(cluster, may_ask),
+        EndTeller(cluster, may_ask),
         *(command, tell, options.session, LIMITS),
     )
     try:

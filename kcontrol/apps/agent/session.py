@@ -15,12 +15,14 @@ from typing import Protocol
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.apps.agent.disk import AgentDisk
+from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
 from kcontrol.core.cluster.unit_ends import Hope
 from kcontrol.core.model import AgentPlacement
@@ -70,6 +72,7 @@ class AgentSession:
         processes: HostProcesses,
         warden: Warden,
         resizes: ResizeWarden,
+        ends: EndTeller,
         command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
@@ -77,7 +80,7 @@ class AgentSession:
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
-        self._processes, self._warden, self._resizes = processes, warden, resizes
+        self._processes, self._warden, self._resizes, self._ends = processes, warden, resizes, ends
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
@@ -190,11 +193,13 @@ class AgentSession:
         self._machine.appended()
 
     async def _look_after(self) -> None:
-        """See whether something is done for good, and whether pipelines have as many nodes as they are to have."""
+        """See whether something is done for good, whether pipelines have as many nodes as they are to have, and that those
+        are stopped whose jobs have ended."""
         for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
             self._machine.task_done(ward)
         for one, nodes in await self._resizes.seen(self._machine.resizings()):
             self._machine.resized(one, nodes)
+        await self._ends.tell(ended_jobs(self.replica, self._machine.me))
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.duties import Identity, duties, lives, snapshot_duties
-from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, Leave, TaskFailed
+from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
+from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -290,8 +290,8 @@ class AgentMachine:
         return self.in_touch(now_ms)
 
     def _due(self, now_ms: int) -> list[ClusterEntry]:
-        if self._leaving and self.me.name in self.replica.members and self.me.is_known_by(self.replica):
-            return [Leave(*self.me.who, *self.me.who, self._leaving)]
+        if self._leaving and self.me.is_known_by(self.replica):
+            return [goodbye(self.replica, self.me, self._leaving)]
         liveness = self.liveness if self.in_touch(now_ms) else judges_nobody(self.liveness)
         return [
             *duties(self.replica, self.me, liveness),

@@ -37,7 +37,6 @@ class Identity:
     tags: tuple[str, ...] = ()
     levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
     earlier: tuple[str, ...] = ()
-    once: bool = False
     began_ms: int = 0
 
     @property
@@ -104,6 +103,14 @@ def duties(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEn
     return asked
 
 
+def goodbye(replica: Replica, me: Identity, reason: str) -> ClusterEntry:
+    """What an agent says that the value knows, and that is asked to go. Who is still joining need not be missed first by the
+    members beside it."""
+    if me.name in replica.members:
+        return Leave(*me.who, *me.who, reason)
+    return Abort(*me.who, *me.who)
+
+
 def _incarnation(replica: Replica, name: str) -> str:
     return replica.agents[name].incarnation
 
@@ -116,7 +123,7 @@ def _join(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEnt
     """As nobody yet, as the next incarnation of who is known by this name, or in place of one that is silent.
     None if another process has the name and lives."""
     known = replica.agents.get(me.name)
-    ask = Prepare(*me.who, slots=me.slots, tags=me.tags, levels=me.levels, once=me.once, began_ms=me.began_ms)
+    ask = Prepare(*me.who, slots=me.slots, tags=me.tags, levels=me.levels, began_ms=me.began_ms)
     if known is None or me.name in replica.collectors:
         return [ask]
     if me.was_known_by(replica):

@@ -16,7 +16,7 @@ class Prepare:
 
     previous: the incarnation that it takes the place of, '' if none. lost: its disk does not remember that
     one, which was silent; so its place in the ring and its units are given up. began_ms: when it began, by its
-    wall clock.
+    wall clock. once: it gives up where it would have to wait; no agent asks for that (decision 161).
     """
 
     agent: str
@@ -50,7 +50,7 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """A join is given up, by the joiner or by one of the two members beside it."""
+    """A join is given up, by the joiner, which is asked to go, or by one of the two members beside it."""
 
     agent: str
     incarnation: str
@@ -71,7 +71,8 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class PeerGc:
-    """Who is about to join says that it will look for the dead."""
+    """Who is about to join says that it will look for the dead. No agent says so: who waits may report them anyway (decision
+    161)."""
 
     by: str
     by_incarnation: str
@@ -169,6 +170,24 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainAgent:
+    """As `Drain`. as_of: the operator had read the log up to here; another wish about the agent since then makes this one
+    void."""
+
+    agent: str
+    on: bool
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """As `Configure`. as_of: as of a drain; of another policy since then."""
+
+    policy: ClusterPolicy
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
 class RaiseLevel:
     """From here on the function of that level is applied; it counts only if everybody known supports it."""
 
@@ -213,6 +232,8 @@ ClusterEntry = (
     | TaskFailed
     | Drain
     | Configure
+    | DrainAgent
+    | SetPolicy
     | RaiseLevel
     | ProposeSnapshot
     | ConfirmSnapshot

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kcontrol.core.cluster import ring
 from kcontrol.core.cluster.change import Change, EntryRejectedError, without
 from kcontrol.core.cluster.entries import Abort, Accept, Leave, Notify, PeerGc, Prepare
-from kcontrol.core.cluster.model import Agent, AgentStage, Replica
+from kcontrol.core.cluster.model import AS_OF_LEVEL, Agent, AgentStage, Replica
 
 
 def on_prepare(change: Change, entry: Prepare) -> None:
@@ -25,6 +25,7 @@ def on_prepare(change: Change, entry: Prepare) -> None:
         tuple(sorted(set(entry.tags))),
         entry.levels,
         entry.once,
+        touched=change.offset if change.level >= AS_OF_LEVEL else -1,
     )
     if agent.slots < 0:
         raise EntryRejectedError("slots below 0")
@@ -56,7 +57,7 @@ def _may_replace(known: Agent, entry: Prepare) -> None:
 
 def _renew(change: Change, known: Agent, agent: Agent) -> None:
     """The same agent in its next incarnation keeps its place in the ring and its units."""
-    change.put_agent(replace(agent, draining=known.draining))
+    change.put_agent(replace(agent, draining=known.draining, touched=known.touched))
     change.reschedule = (known.slots, known.tags) != (agent.slots, agent.tags)
 
 

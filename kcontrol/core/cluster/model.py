@@ -16,11 +16,13 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 4
+LATEST_LEVEL = 5
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
 """From here on one that ended meanwhile is given it still, once it is submitted again."""
+AS_OF_LEVEL = 5
+"""From here on what operators wish, too, says how far they had read, and so counts once."""
 
 LEFT_OUT = "left out"
 """Of a field that came with a later level: what it is where it is no part of the canonical form."""
@@ -61,6 +63,13 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
+_LEAST = {
+    **dict.fromkeys(("coordinators", "finished_jobs"), 0),
+    **dict.fromkeys(("beat_ms", "missing_after", "digest_every", "bad_agents", "collectors"), 1),
+    **dict.fromkeys(("agents", "jobs", "job_nodes"), 1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterPolicy:
     """What all agents must do alike, and so is in the value.
@@ -90,14 +99,19 @@ class ClusterPolicy:
 
     @property
     def makes_sense(self) -> bool:
-        return (
-            min(self.coordinators, self.finished_jobs) >= 0
-            and min(self.beat_ms, self.digest_every, self.bad_agents, self.collectors) >= 1
-            and min(self.agents, self.jobs, self.job_nodes) >= 1
-            and 1 <= self.missing_after <= self.silent_after <= self.silent_after_many
-            and self.snapshot_every >= self.digest_every
-            and self.snapshot_every % self.digest_every == 0
-        )
+        return not self.nonsense
+
+    @property
+    def nonsense(self) -> str:
+        """What makes no sense in it; '' if all does."""
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                return f"{name} is at least {least}"
+        if not self.missing_after <= self.silent_after <= self.silent_after_many:
+            return "missing_after is at most silent_after, and that at most silent_after_many"
+        if self.snapshot_every < self.digest_every or self.snapshot_every % self.digest_every:
+            return "snapshot_every is a multiple of digest_every"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +119,8 @@ class Agent:
     """One incarnation of an agent, whatever stage it is in.
 
     since: offset of the entry by which it began. levels: the first and the last level of the value that its
-    code knows. once: it gives up where it would have to wait; otherwise it waits its turn.
+    code knows. once: it gives up where it would have to wait; otherwise it waits its turn. touched: offset of the entry by
+    which it came, or was drained or not any more; -1: at a level that does not know.
     """
 
     name: str
@@ -116,6 +131,7 @@ class Agent:
     levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
     once: bool = False
     draining: bool = False
+    touched: int = field(default=-1, metadata={LEFT_OUT: -1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +237,8 @@ class Replica:
     needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
     members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
     the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. base:
-    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log. settled: what
+    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log. configured:
+    offset of the newest policy; -1: at a level that does not know. settled: what
     was looked up in it already (`schedule.board`); it follows from all else, and says nothing of the value.
     """
 
@@ -243,6 +260,7 @@ class Replica:
     coordinators: tuple[Place, ...] = ()
     proposed: Proposed | None = None
     base: Mark = NO_MARK
+    configured: int = field(default=-1, metadata={LEFT_OUT: -1})
     settled: object = field(default=None, compare=False, repr=False)
 
     def but(self, **parts: Any) -> Replica:

@@ -51,6 +51,7 @@ class PipelineView:
     skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every
     event.
     wish: the newest entry of the log of a cluster of agents by which another layout was asked for.
+    ended: the newest by which its job has ended, and it was to stop.
     """
 
     pipeline: str
@@ -60,6 +61,7 @@ class PipelineView:
     skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
     placements: Mapping[int, AgentPlacement] = field(default_factory=dict)
     wish: AgentPlacement | None = None
+    ended: AgentPlacement | None = None
 
     @staticmethod
     def empty(pipeline: str) -> PipelineView:
@@ -76,8 +78,13 @@ class PipelineView:
         return self._newest(PipelineSpec, keys.spec_key(self.pipeline))
 
     def desired(self) -> Desired | None:
-        """What the user wants of it."""
-        return self._newest(Desired, f"{self.pipeline}/desired")
+        """What the user wants of it, or agents, whose job has ended: whoever has said so last. What agents say counts no more
+        once a node has joined that was placed after that end."""
+        found = [self.latest.get(f"{self.pipeline}/desired")]
+        if self.ended is not None and not any(one > self.ended for one in self.placements.values()):
+            found.append(self.latest.get(keys.end_key(self.pipeline, self.ended)))
+        newest = max((one for one in found if one is not None), key=lambda one: one.offset, default=None)
+        return newest.record if newest is not None and isinstance(newest.record, Desired) else None
 
     def resume(self) -> Resume | None:
         """The newest request to go on after a halt."""
@@ -225,7 +232,7 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
     latest = dict(view.latest)
     latest[keys.key_of(record)] = logged
     epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
-    placements, wish = view.placements, view.wish
+    placements, wish, ended = view.placements, view.wish, view.ended
     if isinstance(record, Claim):
         epoch = logged.offset
     elif isinstance(record, NodeJoin):
@@ -234,7 +241,9 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
         skips = {**skips, (record.input, record.partition): keys.key_of(record)}
     elif isinstance(record, LayoutRequest) and record.wish is not None:
         wish = record.wish if wish is None else max(wish, record.wish)
-    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish)
+    elif isinstance(record, Desired) and record.wish is not None:
+        ended = record.wish if ended is None else max(ended, record.wish)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish, ended)
 
 
 _Joined = tuple[Mapping[int, int], Mapping[int, AgentPlacement]]
@@ -258,7 +267,7 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
     latest = dict(view.latest)
     del latest[key]
     epoch, skips = view.epoch, view.skips
-    incarnations, placements, wish = view.incarnations, view.placements, view.wish
+    incarnations, placements, wish, ended = view.incarnations, view.placements, view.wish, view.ended
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
     elif isinstance(gone.record, NodeJoin):
@@ -266,12 +275,14 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
     elif isinstance(gone.record, SkipRequest):
         skips = {place: kept for place, kept in skips.items() if kept != key}
     elif isinstance(gone.record, LayoutRequest) and gone.record.wish == wish is not None:
-        wish = max(_wishes(latest.values()), default=None)
-    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish)
+        wish = max(_wishes(LayoutRequest, latest.values()), default=None)
+    elif isinstance(gone.record, Desired) and gone.record.wish == ended is not None:
+        ended = max(_wishes(Desired, latest.values()), default=None)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips, placements, wish, ended)
 
 
-def _wishes(records: Iterable[Logged]) -> list[AgentPlacement]:
-    asked = [one.record for one in records if isinstance(one.record, LayoutRequest)]
+def _wishes(kind: type[LayoutRequest | Desired], records: Iterable[Logged]) -> list[AgentPlacement]:
+    asked = [one.record for one in records if isinstance(one.record, kind)]
     return [one.wish for one in asked if one.wish is not None]
 
 
@@ -313,6 +324,8 @@ def superseded_keys(view: PipelineView) -> tuple[str, ...]:
                 old = record.incarnation < view.incarnations.get(record.node, -1)
             case LayoutRequest():
                 old = record.wish is not None and record.wish != view.wish
+            case Desired():
+                old = record.wish is not None and record.wish != view.ended
             case _:
                 old = False
         if old:

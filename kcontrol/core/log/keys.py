@@ -124,6 +124,11 @@ def wish_key(pipeline: str, wish: AgentPlacement) -> str:
     return f"{pipeline}/layout/wish/{wish.founded_ms}/{wish.generation}"
 
 
+def end_key(pipeline: str, wish: AgentPlacement) -> str:
+    """Of what agents have said of the end of a job, for one entry of their log."""
+    return f"{pipeline}/desired/end/{wish.founded_ms}/{wish.generation}"
+
+
 def ready_key(pipeline: str, node: int) -> str:
     """Of how far whoever is to be a node is with that."""
     return f"{pipeline}/node/{node}/layout"
@@ -187,7 +192,7 @@ def _of_layout_request(request: LayoutRequest) -> str:
 
 _KEYS: dict[type, Callable[[Any], str]] = {
     PipelineSpec: lambda r: spec_key(r.pipeline),
-    Desired: lambda r: f"{r.pipeline}/desired",
+    Desired: lambda r: f"{r.pipeline}/desired" if r.wish is None else end_key(r.pipeline, r.wish),
     Resume: lambda r: f"{r.pipeline}/resume",
     CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",
     InputDesired: lambda r: input_key(r.pipeline, r.input),

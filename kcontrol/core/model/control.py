@@ -33,6 +33,9 @@ class Desired:
     pipeline: str
     mode: DesiredMode
     request_id: str
+    wish: AgentPlacement | None = None
+    """`p/desired/end/...`: of agents, who have it stopped: by which entry of their log its job has ended. It counts until a
+    node has joined that was placed by a later one; None: it is of no agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ def _layout_request(pipeline: str, uuid: str, wish: AgentPlacement | None) -> La
     return LayoutRequest(pipeline, uuid, 1, 2, 0, wish=wish)
 
 
+def _end(pipeline: str, uuid: str, wish: AgentPlacement) -> Desired:
+    return Desired(pipeline, DesiredMode.STOPPED, uuid, wish)
+
+
 RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(Claim, _PIPELINE, _UUID, st.just("h"), _SMALL),
     st.builds(_join, _PIPELINE, st.integers(0, 1), st.sampled_from(sorted(_PLACEMENTS)), _SMALL),
@@ -78,6 +82,7 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     ),
     st.builds(Replaying, _PIPELINE, _SMALL, st.integers(0, 12), _SMALL),
     st.builds(Desired, _PIPELINE, st.sampled_from(DesiredMode), _UUID),
+    st.builds(_end, _PIPELINE, _UUID, st.builds(AgentPlacement, st.just(1), st.integers(1, 3))),
     st.builds(Resume, _PIPELINE, _UUID),
     st.builds(
         Status,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcontrol.core.log.control_view import PipelineView, evolve, superseded_keys
-from kcontrol.core.model import Claim, LayoutRequest, Logged, NodeJoin, SkipRequest, Tombstone
+from kcontrol.core.model import Claim, Desired, LayoutRequest, Logged, NodeJoin, SkipRequest, Tombstone
 from tests.property.core.logs import compactions, key, logs
 
 
@@ -72,7 +72,7 @@ def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Log
         assert after.replaying(node) == view.replaying(node)
     assert (after.desired(), after.resume(), after.status()) == (view.desired(), view.resume(), view.status())
     assert (after.input_desired("x"), after.skips) == (view.input_desired("x"), view.skips)
-    assert (after.layout_request(), after.wish) == (view.layout_request(), view.wish)
+    assert (after.layout_request(), after.wish, after.ended) == (view.layout_request(), view.wish, view.ended)
 
 
 @given(logs())
@@ -83,6 +83,20 @@ def test_of_what_agents_ask_for_only_the_newest_wish_counts(log: list[Logged]) -
     asked = view.user_layout_request()
     assert (asked is None) is not bool(found)
     assert asked is None or asked.wish in (None, view.wish)
+
+
+@given(logs())
+def test_of_what_agents_say_of_an_end_only_the_newest_counts_and_only_until_a_newer_node(
+    log: list[Logged],
+) -> None:
+    view = fold(log)
+    said = [one.record for one in view.latest.values() if isinstance(one.record, Desired)]
+    assert view.ended == max((one.wish for one in said if one.wish is not None), default=None)
+    desired = view.desired()
+    if desired is not None and desired.wish is not None:
+        assert desired.wish == view.ended
+        assert all(one <= desired.wish for one in view.placements.values())
+    assert desired is not None or all(one.wish is not None for one in said)
 
 
 @given(logs())
@@ -109,4 +123,5 @@ def test_what_is_superseded_stays_superseded(log: list[Logged], data: st.DataObj
     view = fold(log)
     after = reduce(evolve, (Logged(100 + index, 0, Tombstone(one)) for index, one in enumerate(gone)), view)
     assert (after.epoch, after.incarnations) == (view.epoch, view.incarnations)
-    assert (after.layout_request(), after.wish) == (view.layout_request(), view.wish)
+    assert (after.layout_request(), after.wish, after.ended) == (view.layout_request(), view.wish, view.ended)
+    assert after.desired() == view.desired()

@@ -159,9 +159,10 @@ def entry_arrives_twice(s: ClusterSchedule) -> bool:
 
 def node_process_killed(s: ClusterSchedule) -> bool:
     host = s.any_host()
-    if not host.processes:
+    at_work = sorted(pid for pid, one in host.processes.items() if s.world.is_active(one.unit[0]))
+    if not at_work:
         return False
-    del host.processes[s.random.choice(sorted(host.processes))]
+    del host.processes[s.random.choice(at_work)]
     return True
 
 
@@ -235,6 +236,12 @@ def late_report(s: ClusterSchedule) -> bool:
 def input_ended(s: ClusterSchedule) -> bool:
     """No fault, and in no draw of them: for schedules in which much is done."""
     s.user.end_input(s.any_job())
+    return True
+
+
+def host_drained_or_not_any_more(s: ClusterSchedule) -> bool:
+    """No fault, and in no draw of them: for schedules in which much is drained."""
+    s.user.drains()
     return True
 
 

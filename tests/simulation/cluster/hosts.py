@@ -9,17 +9,21 @@ from random import Random
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.entries import (
     ClusterEntry,
     ConfirmSnapshot,
+    DrainAgent,
     JobResized,
     ProposeSnapshot,
     ResizeJob,
+    SetPolicy,
 )
-from kcontrol.core.cluster.model import RESIZE_LEVEL, AgentStage, Mark, Place, Unit
+from kcontrol.core.cluster.model import AS_OF_LEVEL, RESIZE_LEVEL, AgentStage, Mark, Place, Unit
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.work import RunningUnit
-from kcontrol.core.model import LayoutRequest
+from kcontrol.core.model import AgentPlacement, Desired, LayoutRequest
+from kcontrol.requests.endings import end_seen
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
     DIGESTS_AGREE,
@@ -96,6 +100,7 @@ class HostAgent:
         self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         self.beats_at = len(world.beats)
         self.flight: tuple[ClusterEntry, int] | None = None
+        self.ends: list[tuple[str, Desired]] = []
         self.looks: list[tuple[Resizing, int | None, LayoutRequest | None]] = []
 
     @property
@@ -157,6 +162,8 @@ class HostAgent:
         entry = self.world.log[offset]
         if isinstance(entry, ResizeJob | JobResized) and self.host.code_level < RESIZE_LEVEL:
             entry = None  # Its code can't read that.
+        if isinstance(entry, DrainAgent | SetPolicy) and self.host.code_level < AS_OF_LEVEL:
+            entry = None
         self.machine.read(offset, entry)
         require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
         replica = self.machine.replica
@@ -289,6 +296,7 @@ class HostAgent:
                 if ward in self.world.done:
                     self.machine.task_done(ward)
             self.see_layouts()
+            self.tell_ends()
 
     def asks(self) -> list[str]:
         """Jobs of whose pipelines it is about to ask for another layout."""
@@ -299,7 +307,7 @@ class HostAgent:
         seen, self.looks = self.looks, []
         for one, nodes, request in seen:
             if request is not None:
-                self.world.layouts[one.job].ask(request)
+                self.world.layouts[one.job].say(request)
             if nodes is not None:
                 self.machine.resized(one, nodes)
         for one in self.machine.resizings():
@@ -307,3 +315,16 @@ class HostAgent:
             if layout is not None and layout.runs:
                 found, asks = layout.look(one)
                 self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))
+
+    def tell_ends(self) -> None:
+        """Have pipelines stopped whose jobs have ended. What it was about to say it may say late."""
+        about, self.ends = self.ends, []
+        for job, request in about:
+            self.world.layouts[job].say(request)
+            self.world.counts["pipeline told that its job has ended"] += 1
+        if not self.machine.may_start(self.world.now_ms):
+            return
+        for one in ended_jobs(self.machine.replica, self.machine.me):
+            seen = end_seen(self.world.layouts[one.job].view, AgentPlacement(one.founded_ms, one.wish))
+            if seen.request is not None:
+                self.ends.append((one.job, seen.request))

@@ -11,11 +11,13 @@ from kcontrol.core.cluster.canonical import canonical
 from kcontrol.core.cluster.entries import (
     ClusterEntry,
     CompleteTask,
+    DrainAgent,
     JobResized,
     KillJob,
     Leave,
     Prepare,
     ResizeJob,
+    SetPolicy,
     SubmitJob,
 )
 from kcontrol.core.cluster.explain import runs
@@ -72,6 +74,8 @@ STAYING_GO_ON = "who stays when a job is given another number of nodes goes on"
 # Of processes
 OLDER_PLACEMENT = "a process of an older placement never takes the place of a newer one's"
 NOT_STOPPED = "no agent stops what should run on it"
+ENDED_RUNS_NOWHERE = "what has ended runs nowhere, be it that the agent of its host is dead"
+NEWER_GO_ON = "what is said of the end of a job ends no process that was placed after it"
 # Of the log
 CONFIRMED_IS_TRUE = "a confirmed snapshot is the value at its offset"
 FORWARD = "snapshots only go forward"
@@ -245,6 +249,10 @@ def check_no_needless_wait(value: Replica) -> None:
 def check_requests(world: ClusterWorld, done: Applied) -> None:
     if isinstance(done.entry, SubmitJob | KillJob | ResizeJob):
         request = (done.entry.job, done.entry.request)
+        world.carried_out[request] += 1
+        require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)
+    if isinstance(done.entry, DrainAgent | SetPolicy):
+        request = (type(done.entry).__name__, repr(done.entry))
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)
     if isinstance(done.entry, CompleteTask):

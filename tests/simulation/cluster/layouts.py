@@ -1,5 +1,5 @@
-"""The layouts of pipelines, as far as agents see them in their logs: asked for, and changed by a coordinator once all whom
-the change is about are there."""
+"""Pipelines, as far as agents see them in their logs: their layouts, which are asked for, and changed by a coordinator once all
+whom the change is about are there; and their ends, of which they are told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.log.control_view import PipelineView, evolve
-from kcontrol.core.model import AgentPlacement, LayoutRequest, Logged
+from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, LayoutRequest, Logged, NodeJoin
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -32,10 +32,29 @@ class PipelineLayout:
         self._view = PipelineView.empty(job)
         self._offset = 0
 
-    def ask(self, request: LayoutRequest) -> None:
+    @property
+    def view(self) -> PipelineView:
+        """What a reader of its control log knows."""
+        return self._view
+
+    def say(self, record: LayoutRequest | Desired) -> None:
         """One more in its control log."""
         self._offset += 1
-        self._view = evolve(self._view, Logged(self._offset, 0, request))
+        self._view = evolve(self._view, Logged(self._offset, 0, record))
+
+    def join(self, unit: Unit, pid: int, placement: AgentPlacement) -> None:
+        """A process of it is there. A second task's nodes have other numbers."""
+        node = unit[2] if unit[1] == TASK else 1_000 + unit[2]
+        self._offset += 1
+        join = NodeJoin(self._view.pipeline, node, str(pid), "sim", pid, placement=placement)
+        self._view = evolve(self._view, Logged(self._offset, 0, join))
+
+    def ends(self, placement: AgentPlacement, joined: bool) -> bool:
+        """Whether a process of it ends with its job: by its coordinator's command, or because it reads it before it joins."""
+        ended, desired = self._view.ended, self._view.desired()
+        if joined:
+            return desired is not None and desired.mode is DesiredMode.STOPPED
+        return ended is not None and placement < ended
 
     def begin(self, nodes: int) -> None:
         """Its processes begin anew, or end, by none of the changes that were asked for: they are answered, or come too late by

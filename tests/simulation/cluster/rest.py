@@ -126,7 +126,14 @@ def _too_many(s: ClusterSchedule) -> str | None:
 
 
 def _nobody_ends_it(s: ClusterSchedule, host: Host, process: Process) -> bool:
-    """No agent of its host reads the log, its job is active, and no other process takes its place."""
+    """No agent of its host reads the log; and its job is active, and no other process takes its place, or it is forgotten, so
+    that nobody can tell its pipeline any more."""
     job = s.world.truth.jobs.get(process.unit[0])
-    waits = job is not None and job.active and process.unit not in s.world.truth.places()
+    waits = job is None or (job.active and process.unit not in s.world.truth.places())
     return waits and (host.agent is None or bool(host.lasting_cut))
+
+
+def run_after_their_end(s: ClusterSchedule) -> list[tuple[str, Process]]:
+    """Processes of jobs that have ended and are remembered, by host."""
+    ended = {job.name for job in s.world.truth.jobs.values() if not job.active}
+    return [(host.name, one) for host in s.hosts for one in host.processes.values() if one.unit[0] in ended]

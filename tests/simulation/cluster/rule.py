@@ -22,6 +22,7 @@ class ClusterRule:
     resizes: bool = False
     ends: bool = False
     """Whether jobs are killed while they are resized."""
+    as_of: bool = False
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")

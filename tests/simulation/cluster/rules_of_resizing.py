@@ -81,7 +81,7 @@ def _who_is_submitted_again_is_not_resized() -> Patches:
 
 RULES_OF_RESIZING = (
     ClusterRule(_nodes_go_before_the_layout_is_without_them, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
-    ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=1, resizes=True),
+    ClusterRule(_what_is_taken_back_has_never_come_about, (inv.KEEPS_LAYOUT,), begin=17, resizes=True),
     ClusterRule(_another_number_is_another_revision, (inv.STAYING_GO_ON,), begin=2, resizes=True),
     ClusterRule(
         _jobs_are_resized_at_any_level,
@@ -94,17 +94,17 @@ RULES_OF_RESIZING = (
         _what_an_older_wish_asks_for_counts,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
-        begin=130,
+        begin=138,
         resizes=True,
     ),
     ClusterRule(
         _where_nothing_is_to_be_done_nothing_is_asked_for,
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
-        begin=275,
+        begin=279,
         resizes=True,
     ),
     ClusterRule(
-        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=15, resizes=True, ends=True
+        _who_is_submitted_again_is_not_resized, (ONLY_WHILE_RESIZED,), begin=19, resizes=True, ends=True
     ),
 )

@@ -19,12 +19,19 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
 )
-from kcontrol.core.cluster.model import LATEST_LEVEL, ClusterPolicy, Scheduler
+from kcontrol.core.cluster.model import LATEST_LEVEL, RESUMED_LEVEL, ClusterPolicy, Place, Scheduler
+from kcontrol.core.model import AgentPlacement
 from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
-from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
+from tests.simulation.cluster.invariants import (
+    COMES_TO_REST,
+    ENDED_RUNS_NOWHERE,
+    NEWER_GO_ON,
+    QUIET,
+    STAYS_AT_REST,
+)
 from tests.simulation.cluster.layouts import change_layouts
-from tests.simulation.cluster.rest import not_at_rest
+from tests.simulation.cluster.rest import not_at_rest, run_after_their_end
 from tests.simulation.cluster.users import JOBS, TAGS, User
 from tests.simulation.cluster.world import FOR_EVER_MS, TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
@@ -36,7 +43,8 @@ LASTING_CUTS = ("log read", "log write", "beats write")
 
 
 class ClusterSchedule:
-    """likely: faults that this schedule has in any case."""
+    """likely: faults that this schedule has in any case. as_of: whether the level is reached at which operators say as of when
+    they ask."""
 
     def __init__(
         self,
@@ -45,10 +53,12 @@ class ClusterSchedule:
         two_codes: bool | None = None,
         resizes: bool | None = None,
         ends: bool | None = None,
+        as_of: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
         self._rare = Random(seed)
+        self._ending = Random(f"ending {seed}")
         """For what shall not change which schedule a seed is."""
         self.world = ClusterWorld()
         self.world.is_alive = self._is_alive
@@ -64,14 +74,16 @@ class ClusterSchedule:
         self.resizing = Random(f"resizing {seed}")
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
-        self.newest_level = LATEST_LEVEL if self.resizes else 2
+        drawn = Random(f"as of {seed}").random() < 0.5
+        newest = LATEST_LEVEL if (drawn if as_of is None else as_of) else RESUMED_LEVEL
+        self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         if self.resizes and not self.two_codes:
-            for level in range(2, LATEST_LEVEL + 1):
+            for level in range(2, self.newest_level + 1):
                 self.say(RaiseLevel(level))
         for _ in range(self.random.randint(1, 7)):
             self.add_host()
@@ -167,20 +179,29 @@ class ClusterSchedule:
             self._run(host, process)
 
     def _run(self, host: Host, process: Process) -> None:
-        """A node joins, and goes on until a newer one has joined, or its pipeline has stopped."""
+        """A node joins, and goes on until a newer one has joined, or its pipeline is told that its job has ended. Of what only
+        the cluster's log says it knows nothing."""
         world = self.world
         if not host.reaches("control", world) or not world.log_up:
             return
-        job = world.truth.jobs.get(process.unit[0])
-        if job is None or not job.active:
-            host.processes.pop(process.pid, None)
+        random = self.random if world.is_active(process.unit[0]) else self._ending
+        placement = AgentPlacement(world.truth.founded_ms, process.generation)
+        if world.layouts[process.unit[0]].ends(placement, process.joined):
+            if self._ending.random() < 0.5:
+                self._end_with_its_job(host, process)
         elif not process.joined:
-            if self.random.random() < 0.3:
+            if random.random() < 0.3:
                 process.joined = True
                 world.join(process.unit, process.generation, process.pid)
         elif world.rightful[process.unit].pid != process.pid:
             host.processes.pop(process.pid, None)
             world.counts["process replaced"] += 1
+
+    def _end_with_its_job(self, host: Host, process: Process) -> None:
+        del host.processes[process.pid]
+        self.world.counts["process ended with its job"] += 1
+        rightly = self.world.truth.places().get(process.unit) == Place(host.name, process.generation)
+        require(not rightly, NEWER_GO_ON, (host.name, process))
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -189,7 +210,9 @@ class ClusterSchedule:
         for _ in range(self.random.choice((60, 120, 200, 350))):
             self.tick(True)
         self._end_faults()
-        require(self._come_to_rest() is None, COMES_TO_REST, not_at_rest(self))
+        why = self._come_to_rest()
+        require(why is None or not run_after_their_end(self), ENDED_RUNS_NOWHERE, run_after_their_end(self))
+        require(why is None, COMES_TO_REST, not_at_rest(self))
         entries = len(self.world.log)
         self.go_on(REST_TICKS)
         # That a host can't write, it may find out only when it has something to say.

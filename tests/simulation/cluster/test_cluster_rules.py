@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.cluster import agent, duties, jobs, joining, ring
+from kcontrol.core.cluster import agent, duties, jobs, joining, ring, upkeep
 from kcontrol.core.cluster import replica as replica_module
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.change import Change, EntryRejectedError
@@ -34,6 +34,7 @@ from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
+from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
 from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
@@ -213,6 +214,10 @@ def _old_wishes_count() -> Patches:
     return (patch.object(jobs, "up_to_date", lambda change, entry: None),)
 
 
+def _old_wishes_of_operators_count() -> Patches:
+    return (patch.object(upkeep, "up_to_date", lambda change, as_of, touched: None),)
+
+
 def _what_is_well_placed_moves() -> Patches:
     def keep(self: Placing, job: ClusterJob, counts: Mapping[str, int]) -> Missing:
         units = [(task, index) for task in job.open_tasks for index in range(counts[task.name])]
@@ -369,8 +374,17 @@ RULES = [
     ClusterRule(
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
+    ClusterRule(
+        _old_wishes_of_operators_count,
+        (inv.CARRIED_OUT_ONCE,),
+        (faults.entry_arrives_twice, faults.host_drained_or_not_any_more),
+        begin=22,
+        resizes=True,
+        as_of=True,
+    ),
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
+    *RULES_OF_ENDS,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(
@@ -393,7 +407,7 @@ def test_the_simulator_finds_what_a_rule_is_for(rule: ClusterRule) -> None:
     try:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends).run()
+                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends, rule.as_of).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
                     print(f"seed {seed}: {violation.name}")  # noqa: T201

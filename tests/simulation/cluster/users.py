@@ -6,8 +6,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kcontrol.core.cluster.entries import Configure, Drain, KillJob, RaiseLevel, ResizeJob, SubmitJob
-from kcontrol.core.cluster.model import Scheduler, TaskSpec
+from kcontrol.core.cluster.entries import (
+    Configure,
+    Drain,
+    DrainAgent,
+    KillJob,
+    RaiseLevel,
+    ResizeJob,
+    SetPolicy,
+    SubmitJob,
+)
+from kcontrol.core.cluster.model import AS_OF_LEVEL, Scheduler, TaskSpec
 from kcontrol.core.cluster.wards import Ward
 from tests.simulation.cluster.layouts import TASK
 
@@ -41,15 +50,27 @@ class User:
         elif drawn < 0.75:
             self.end_input(name)
         elif drawn < 0.83:
-            s.say(Drain(s.any_host().name, s.random.random() < 0.4))
+            self._drain(s.any_host().name, s.random.random() < 0.4)
         elif drawn < 0.88:
             policy = s.world.truth.policy
             scheduler = s.random.choice(tuple(Scheduler))
-            s.say(Configure(replace(policy, scheduler=scheduler, coordinators=s.random.choice((1, 2, 3)))))
+            policy = replace(policy, scheduler=scheduler, coordinators=s.random.choice((1, 2, 3)))
+            s.say(SetPolicy(policy, as_of) if s.world.truth.level >= AS_OF_LEVEL else Configure(policy))
         elif drawn < 0.93 and s.two_codes:
             s.say(RaiseLevel(2))
         else:
             self._again()
+
+    def drains(self) -> None:
+        """A host, or takes that back."""
+        agent = self._schedule.world.truth.agents.get(self._schedule.any_host().name)
+        if agent is not None:
+            self._drain(agent.name, not agent.draining)
+
+    def _drain(self, name: str, on: bool) -> None:
+        s = self._schedule
+        knows = s.world.truth.level >= AS_OF_LEVEL
+        s.say(DrainAgent(name, on, len(s.world.log) - 1) if knows else Drain(name, on))
 
     def resizes(self) -> None:
         """Another number of nodes for a job that runs, or first the level that knows of it."""

@@ -91,7 +91,7 @@ class ClusterWorld:
         """Processes that all begin anew begin with as many nodes as are wanted. Those of a job that has ended, and is submitted
         again, begin with the layout that its pipeline had, if it was being given another one, or that is wanted."""
         for name, layout in running_layouts(self).items():
-            if not self._is_active(name):
+            if not self.is_active(name):
                 layout.end(self.truth.level >= RESUMED_LEVEL)
         job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob) else None
         if job is None or job.revision != self.truth.offset:
@@ -104,7 +104,7 @@ class ClusterWorld:
         elif not job.kept or not layout.nodes:
             layout.begin(job.nodes if job.resizable else 0)
 
-    def _is_active(self, name: str) -> bool:
+    def is_active(self, name: str) -> bool:
         job = self.truth.jobs.get(name)
         return job is not None and job.active
 
@@ -125,6 +125,7 @@ class ClusterWorld:
             self.views.get(unit, PipelineView.empty(pipeline)), Logged(self._positions, self.now_ms, join)
         )
         self.views[unit] = view
+        self.layouts[unit[0]].join(unit, pid, placement)
         if view.incarnation(node) == self._positions:
             now = self.rightful.get(unit)
             older = now is not None and generation < now.generation

@@ -64,7 +64,7 @@ class Life:
         self.told: list[str] = []
         nobody = cast(Any, None)
         self.session = AgentSession(
-            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, nobody, nobody),
+            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, nobody, nobody, nobody),
             *(command, self.told.append, SessionOptions(restart_ms=0), limits),
         )
         self.log = log

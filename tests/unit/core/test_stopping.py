@@ -17,6 +17,7 @@ from kcontrol.core.events import (
     TransactionFailed,
 )
 from kcontrol.core.model import (
+    AgentPlacement,
     CheckpointRequest,
     Claim,
     Command,
@@ -24,6 +25,7 @@ from kcontrol.core.model import (
     Desired,
     DesiredMode,
     FailureKind,
+    NodeJoin,
     NodePhase,
     PipelinePhase,
 )
@@ -291,3 +293,17 @@ def test_a_stopped_pipeline_whose_last_step_is_saved_answers_with_it() -> None:
     close(driver, 1)
     driver.see(CheckpointRequest("p", "now"))
     assert answer(driver) == ("now", 3, "")
+
+
+def test_who_is_told_that_its_job_has_ended_stops_until_a_newer_node_is_there() -> None:
+    driver = CoordinatorDriver()
+    driver.in_place()
+    end = Desired("p", DesiredMode.STOPPED, "e1", AgentPlacement(7, 20))
+    assert published(Command, driver.see(end))[0].kind is CommandKind.STOP
+    assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.SHUTDOWN
+    driver.say(phase=NodePhase.CLOSED)
+    assert (driver.status.phase, driver.status.acknowledged[-1]) == (PipelinePhase.STOPPED, "e1")
+    driver.incarnations[0] = driver.log.end
+    driver.see(NodeJoin("p", 0, "newer", "host", 2, placement=AgentPlacement(7, 21)))
+    assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.CREATE
+    assert driver.see(replace(end, request_id="late")) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import httpx
@@ -17,7 +17,7 @@ from kcontrol.apps.agent.looking import logged
 from kcontrol.core.cluster.diff import diff
 from kcontrol.core.cluster.entries import Drain, SubmitJob, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import TaskSpec
+from kcontrol.core.cluster.model import ClusterPolicy, TaskSpec
 from kcontrol.core.cluster.replica import apply
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen, LoggedEntry
@@ -60,7 +60,7 @@ def test_the_cluster_is_told_as_of_an_offset_of_its_log() -> None:
     offset = seen().replica.offset
     assert get("/v1/cluster", seen()) == {
         **{"as_of": offset, "level": 1, "scheduler": "balanced", "members": 2},
-        **{"slots": 2, "used": 2, "snapshot": -1},
+        **{"slots": 2, "used": 2, "snapshot": -1, "policy": asdict(ClusterPolicy())},
     }
     a, b = get("/v1/cluster/agents", seen())["agents"]
     assert (a["stage"], a["slots"], a["used"], a["behind"], a["watches"]) == ("member", 2, 2, 2, "b")

@@ -28,7 +28,7 @@ def entry_of(data: dict[str, str]) -> ClusterEntry:
     kinds = {"accept": Accept, "abort": Abort, "leave": Leave}
     match data["do"]:
         case "prepare":
-            return prepare(name, once=True)
+            return prepare(name)
         case "notify":
             return Notify(name, incarnation(name))
         case "peer-gc":
@@ -39,7 +39,7 @@ def entry_of(data: dict[str, str]) -> ClusterEntry:
 
 def asked(replica: Replica, name: str, dead: set[str]) -> list[str]:
     """What it has to send, when it hears all but the dead."""
-    me = Identity(name, incarnation(name), 1, once=True)
+    me = Identity(name, incarnation(name), 1)
     due = duties(replica, me, hears(replica, name, dead))
     return [f"{type(one).__name__.lower()} {one.agent}" for one in due]
 

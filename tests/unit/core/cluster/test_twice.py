@@ -16,6 +16,7 @@ from kcontrol.core.cluster.entries import (
     Configure,
     ConfirmSnapshot,
     Drain,
+    DrainAgent,
     JobResized,
     KillJob,
     Leave,
@@ -25,6 +26,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
     ResizeJob,
+    SetPolicy,
     SubmitJob,
     TaskFailed,
 )
@@ -96,6 +98,7 @@ def completed() -> tuple[Replica, CompleteTask]:
 def cases() -> list[tuple[Replica, ClusterEntry]]:
     """Each with the value in which it counts."""
     runs, stands, joins = running(), members(), joining()
+    before = replace(runs, level=4)
     old = replace(stands, level=1, agents={
         name: replace(one, levels=(1, LATEST_LEVEL)) for name, one in stands.agents.items()
     })  # fmt: skip
@@ -118,8 +121,10 @@ def cases() -> list[tuple[Replica, ClusterEntry]]:
         completed(),
         (runs, failed(runs)),
         (runs, replace(failed(runs), useless=True)),
-        (runs, Drain("b", True)),
-        (runs, Configure(ClusterPolicy(coordinators=1))),
+        (before, Drain("b", True)),
+        (before, Configure(ClusterPolicy(coordinators=1))),
+        (runs, DrainAgent("b", True, runs.offset)),
+        (runs, SetPolicy(ClusterPolicy(coordinators=1), runs.offset)),
         (old, RaiseLevel(2)),
         (stands, proposed(stands)),
         (after(stands, proposed(stands)), ConfirmSnapshot("b", "b-1", stands.offset - 1, "sha")),

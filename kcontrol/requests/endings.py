@@ -1,0 +1,43 @@
+"""What is said to a pipeline once agents have ended its job. Nothing is written here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, NodeJoin
+
+
+@dataclass(frozen=True, slots=True)
+class EndSeen:
+    """What the log of a pipeline says of the end of its job. told: nothing is to be said any more. request: what is to be said
+    now."""
+
+    told: bool
+    request: Desired | None = None
+
+
+def end_seen(view: PipelineView, wish: AgentPlacement) -> EndSeen:
+    """Of a pipeline that was submitted. wish: the entry that has ended its job.
+
+    It is said once, be it that nothing runs: a process of that job may have yet to join. A pipeline that runs by somebody
+    else's hand is left alone.
+    """
+    if view.ended is not None and view.ended >= wish:
+        return EndSeen(told=True)
+    if any(one > wish for one in view.placements.values()):
+        return EndSeen(told=True)  # What runs was placed since.
+    if _runs_by_hand(view):
+        return EndSeen(told=False)
+    return EndSeen(told=False, request=Desired(view.pipeline, DesiredMode.STOPPED, uuid4().hex, wish))
+
+
+def _runs_by_hand(view: PipelineView) -> bool:
+    """Whether any of its nodes was started by no agent when it was started last."""
+    spec = view.spec()
+    nodes = range(0 if spec is None else spec.nodes)
+    joins = (one for one in view.latest.values() if isinstance(one.record, NodeJoin))
+    newest = {one.offset: one.record for one in joins if isinstance(one.record, NodeJoin)}
+    found = [newest.get(view.incarnations.get(node, -1)) for node in nodes]
+    return any(one is not None and one.placement is None for one in found)
