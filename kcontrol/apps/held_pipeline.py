@@ -11,7 +11,7 @@ from uuid import uuid4
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.core.model import Hold, HoldPhase, PipelineSpec, ReadLimit, Status, StepBoundary
-from kcontrol.core.regions.cut import PipelineCut, Place
+from kcontrol.core.regions.cut import PipelineCut, Place, standing
 from kcontrol.errors import NotFoundError
 from kcontrol.requests.record import NotNowError
 
@@ -127,17 +127,12 @@ class HeldPipeline:
         return said.hold.phase, said.hold.step
 
     async def stand(self, step: int) -> PipelineCut | None:
-        """Where it is held; None if it is there no more. Its outputs end where they end while it stands, or, where the
-        markers of its last transaction are not there yet, where that step has written to."""
-        ended = await asyncio.to_thread(self._ends)
+        """Where it is held; None if it is there no more. What brokers say of where its outputs end may be old: its log of steps
+        tells up to where it has written at least."""
+        asked = await asyncio.to_thread(self._ends)
         await self.read_on()
         last = self.boundaries[-1]
-        if last.step != step:
-            return None
-        for piece in last.outputs:
-            place = piece.topic, piece.partition
-            ended[place] = max(ended.get(place, 0), piece.to)
-        return PipelineCut(step, {(one.topic, one.partition): one.to for one in last.inputs}, ended)
+        return standing(last, asked, self.logs.written) if last.step == step else None
 
     def _ends(self) -> dict[Place, int]:
         return {
