@@ -15,6 +15,7 @@ from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.errors import ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 _kafka: Any = untyped_admin
 TIMEOUT_S = HANG_S
@@ -73,3 +74,20 @@ def test_replication_can_be_set_and_what_can_not_be_is_refused(cluster3: Embedde
         ConfigurationError, match="min_insync_replicas is 3, but kcontrol's topics have 2 replicas"
     ):
         ensure_topics(_settings(cluster3, replication_factor=2, min_insync_replicas=3))
+
+
+def test_what_is_made_while_a_broker_is_away_is_on_it_once_it_is_back(
+    whole_cluster3: EmbeddedCluster,
+) -> None:
+    settings = _settings(whole_cluster3)
+    admin, away = TopicAdmin(settings), whole_cluster3.brokers[max(whole_cluster3.brokers)]
+    away.kill()
+    until(lambda: admin.broker_count() == 2, "it is missed", TIMEOUT_S)
+    ensure_topics(settings, "flights")
+    made = admin.create(f"{settings.prefix}-output", 2)
+    away.start()
+    until(lambda: admin.broker_count() == 3, "it is back", TIMEOUT_S)
+    ensure_topics(settings, "flights")
+    for name in (settings.names().control_topic(), settings.names().steps_topic("flights"), made.name):
+        assert admin.get(name, "a topic").replication == 3
+    assert safety_now(settings, None).sentences == ()

@@ -109,7 +109,7 @@ def test_a_broker_that_does_not_say_where_an_output_ends_keeps_no_other_pipeline
             renewed.set()
             return await appended(*given)
 
-        second.control.append = append  # type: ignore[method-assign]
+        second.control.append = append  # type: ignore[assignment, method-assign]
         for each in (first, second):
             each.wrote(1, 0, 0, 3)
             await each.held.begin()
