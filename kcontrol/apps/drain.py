@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.read.output_ends import OutputEnds
 from kcontrol.apps.cuts import readers_first, specs_of
 from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
 from kcontrol.apps.pipeline_logs import pipeline_logs
@@ -66,10 +66,11 @@ async def drain(
         raise ConfigurationError(refused)
     holder = f"{getpass.getuser()}@{socket.gethostname()}"
     async with AsyncExitStack() as stack:
-        members = {}
+        members, ends = {}, OutputEnds.of(cluster)
+        stack.push_async_callback(ends.close)
         for name, spec in specs.items():
             logs = await stack.enter_async_context(pipeline_logs(cluster, name))
-            members[name] = HeldPipeline(spec, logs, TopicAdmin(cluster), holder, lease_ms)
+            members[name] = HeldPipeline(spec, logs, ends, holder, lease_ms)
             await members[name].begin()
         draining = Draining(graph, members)
         try:
@@ -105,10 +106,13 @@ class Draining:
         self._wave = begin_drain(graph, number, mode)
 
     async def go_on(self) -> bool:
-        """Look once at each, and tell it what follows; whether all have come to their cut. Raises NotNowError,
-        RetriableError."""
-        for name, order in self._wave.orders.items():
-            await self._carry_out(name, order)
+        """Look once at each, and tell it what follows; whether all have come to their cut. Side by side: nobody's hold runs out
+        because a broker lets others wait. Raises NotNowError, RetriableError."""
+        orders = self._wave.orders.items()
+        looked = (self._carry_out(name, order) for name, order in orders)
+        for fault in await asyncio.gather(*looked, return_exceptions=True):
+            if fault is not None:
+                raise fault
         return is_drained(self._graph, self._wave)
 
     async def _carry_out(self, name: str, order: DrainOrder) -> None:
@@ -147,7 +151,10 @@ class Draining:
         return tuple(f"{name} ({self._how(name)})" for name in waits_for(self._wave))
 
     def _how(self, name: str) -> str:
-        said = self._members[name].logs.view.status()
+        member = self._members[name]
+        said = member.logs.view.status()
+        if member.unasked:
+            return member.unasked
         if said is None:
             return "nobody is in charge of it"
         return f"{said.phase.value} at step {said.step}{': ' + said.reason if said.reason else ''}"

@@ -3,16 +3,15 @@ them."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.read.output_ends import OutputEnds
 from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.core.model import Hold, HoldPhase, PipelineSpec, ReadLimit, Status, StepBoundary
-from kcontrol.core.regions.cut import PipelineCut, Place
-from kcontrol.errors import NotFoundError
+from kcontrol.core.regions.cut import PipelineCut, standing
+from kcontrol.errors import NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
 
 LEASE_MS = 15_000
@@ -30,7 +29,7 @@ class HeldPipeline:
 
     spec: PipelineSpec
     logs: PipelineLogs
-    admin: TopicAdmin
+    ends: OutputEnds
     holder: str
     lease_ms: int = LEASE_MS
     number: int = 0
@@ -44,6 +43,8 @@ class HeldPipeline:
     """When its release was asked for last; None: not since it was held here."""
     boundaries: list[StepBoundary] = field(default_factory=list)
     """Of the last step when it began, and of all after it."""
+    unasked: str = ""
+    """Why it is not known where its outputs end, if it was asked last in vain."""
 
     async def begin(self) -> None:
         """Raises NotFoundError, NotNowError."""
@@ -127,24 +128,17 @@ class HeldPipeline:
         return said.hold.phase, said.hold.step
 
     async def stand(self, step: int) -> PipelineCut | None:
-        """Where it is held; None if it is there no more. Its outputs end where they end while it stands, or, where the
-        markers of its last transaction are not there yet, where that step has written to."""
-        ended = await asyncio.to_thread(self._ends)
+        """Where it is held; None if it is there no more, or brokers don't say where its outputs end (`unasked`). What they say
+        may be old: its log of steps tells up to where it has written at least."""
+        try:
+            asked = await self.ends.ends({each.topic: each.partitions for each in self.spec.outputs})
+        except RetriableError as error:
+            self.unasked = str(error)
+            return None
+        self.unasked = ""
         await self.read_on()
         last = self.boundaries[-1]
-        if last.step != step:
-            return None
-        for piece in last.outputs:
-            place = piece.topic, piece.partition
-            ended[place] = max(ended.get(place, 0), piece.to)
-        return PipelineCut(step, {(one.topic, one.partition): one.to for one in last.inputs}, ended)
-
-    def _ends(self) -> dict[Place, int]:
-        return {
-            (output.topic, partition): end
-            for output in self.spec.outputs
-            for partition, end in enumerate(self.admin.offsets(output.topic, output.partitions).latest)
-        }
+        return standing(last, asked, self.logs.written) if last.step == step else None
 
     async def read_on(self) -> None:
         """The log of steps, to its end."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.resets import is_known, resets_in
 from kcontrol.core.model import LoggedStep, StepBoundary
+from kcontrol.core.regions.cut import Place, written_up_to
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.reader import PipelineReader
 from kcontrol.views.step_index import OffsetPlace, place_of
@@ -23,6 +24,14 @@ class PipelineLogs(PipelineReader):
         super().__init__(pipeline, control, steps)
         self.steps = steps
         self.own_control = control
+        self.written: dict[Place, int] = {}
+        """Of each partition that the steps wrote to which were read, the offset after the last record."""
+
+    def see_steps(self, records: Iterable[LoggedStep]) -> None:
+        """As a projection, and where outputs end."""
+        read = list(records)
+        super().see_steps(read)
+        self.written |= written_up_to(each.record for each in read if isinstance(each.record, StepBoundary))
 
     async def read_steps(self, first: int, last: int | None) -> list[LoggedStep]:
         """Both logs, the steps only from `first` on and up to `last` (None: all that are

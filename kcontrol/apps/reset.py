@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -37,13 +38,16 @@ from kcontrol.core.step.resetting import (
     void_checkpoints,
 )
 from kcontrol.errors import (
+    AccessError,
     CheckpointError,
+    ClusterError,
     CommitUnknownError,
     ConfigurationError,
     FencedError,
     HaltedError,
     InputGoneError,
     KcontrolError,
+    RetriableError,
     TopicError,
 )
 from kcontrol.requests.deletion import refuse_while_alive
@@ -105,7 +109,8 @@ async def plan_reset(
     left_behind: the names of readers that are to be left as they are, although they may have read what is void then. own:
     where nodes of this machine have their own checkpoints; None: files are not looked at. together: others are taken back with
     it, and it may be at the step already. Raises NotFoundError, NotNowError (somebody works for it),
-    HaltedError, CheckpointError, InputGoneError, TopicError, and ConfigurationError: it can't be done, or not so.
+    HaltedError, CheckpointError, InputGoneError, TopicError, AccessError, and ConfigurationError: it can't be done, or not so.
+    RetriableError: a broker that has to be asked is away.
     """
     async with pipeline_logs(cluster, pipeline) as logs:
         _, newest = await logs.read()
@@ -127,7 +132,8 @@ async def plan_reset(
     # The step itself may be a reset, which has positions of its own where others were taken back with it.
     back = replace(before[-1], inputs=next(one.inputs for one in made if one.step == to_step))
     void = [one for one in made if one.step > to_step]
-    await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
+    with _asking():
+        await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
     checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
     if checkpoint is not None and own is not None:
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
@@ -209,6 +215,17 @@ def resets_of(cluster: ClusterSettings, own: Path) -> Resets:
 def _refuse(why: str) -> None:
     if why:
         raise ConfigurationError(f"{why}. Nothing was reset")
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """A broker that is away says nothing of whether it can be done: whoever asks again is told."""
+    try:
+        yield
+    except (TopicError, AccessError):
+        raise
+    except ClusterError as error:
+        raise RetriableError(f"{error} Nothing was reset") from error
 
 
 def _refuse_gone_on(plan: ResetPlan, steps: StepsView) -> None:
@@ -308,7 +325,8 @@ async def _readers(
         topics = sorted({each.topic for each in other.inputs} & set(written))
         if name != spec.pipeline and topics:
             found.append(Reader(name, f"pipeline {name!r} reads topic {', '.join(map(repr, topics))}"))
-    told = await asyncio.to_thread(DeliveryNotes(cluster, spec.pipeline).read)
+    with _asking():
+        told = await asyncio.to_thread(DeliveryNotes(cluster, spec.pipeline).read)
     behind = [f"{each.output} to {each.target}" for each in told if each.step < 0 or each.step > to_step]
     if behind:
         found.append(Reader(DELIVERIES, f"steps after {to_step} were delivered: {', '.join(behind)}"))

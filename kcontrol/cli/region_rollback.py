@@ -69,7 +69,9 @@ def rollback(
     Example:  kcontrol region rollback end-of-day --to-cut 17 --why "wrong rate since 10:12"
     """
     own = own_checkpoints(nodes_dir(work_dir))
-    plans, as_of = asyncio.run(plan_region_rollback(cluster, region, to_cut, leave_behind, own))
+    plans, as_of = asyncio.run(
+        plan_region_rollback(cluster, region, to_cut, leave_behind, own, timeout_s=timeout_s)
+    )
     if not only_plan:
         request = request_of(region, RegionRequestKind.ROLLBACK, asked_by())
         request = replace(request, to_cut=to_cut, why=why, leave_behind=leave_behind, as_of=as_of)

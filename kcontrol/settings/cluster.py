@@ -42,7 +42,7 @@ class ClusterSettings(BaseModel):
     prefix: the first part of all topic names, transactional ids and group ids that kcontrol makes.
     name_overrides: other names for single ones of them (`kcontrol.wire.names.Names`).
     replication_factor: of the topics that kcontrol makes for itself; 0: 3, or as many as there
-    are brokers if they are fewer.
+    are brokers if they are fewer, one that is away included.
     min_insync_replicas: of the same; 0: 2 where there are 3 replicas, else the broker's default.
     schema_registry: of the values whose format says so; None: there is none.
     """

@@ -161,12 +161,32 @@ async def plan_region_rollback(
     leave_behind: Collection[str],
     own: Path,
     as_of: int | None = None,
+    timeout_s: float = 0.0,
 ) -> tuple[tuple[BackPlan, ...], int]:
     """What would be taken back to a cut, and the number of the region's newest change.
 
-    leave_behind, own: as `plan_reset` has them. as_of: the number that an earlier plan was told; None: any. Raises what
-    `plan_reset` does, and NotNowError: nobody is in charge of the region, or it has changed since.
+    leave_behind, own: as `plan_reset` has them. as_of: the number that an earlier plan was told; None: any. timeout_s: a broker
+    that is away is waited for so long, and no longer than it takes a cluster to miss it. Raises what `plan_reset` does, and
+    NotNowError: nobody is in charge of the region, or it has changed since.
     """
+
+    async def plan() -> tuple[tuple[BackPlan, ...], int]:
+        return await _planned_once(cluster, region, to_cut, leave_behind, own, as_of)
+
+    if timeout_s <= 0:
+        return await plan()
+    wait_ms = round(1_000 * min(timeout_s, _SETTLES_S))
+    return await until_deadline(plan, f"planning the rollback of region {region!r}", _log, wait_ms)
+
+
+async def _planned_once(
+    cluster: ClusterSettings,
+    region: str,
+    to_cut: int,
+    leave_behind: Collection[str],
+    own: Path,
+    as_of: int | None,
+) -> tuple[tuple[BackPlan, ...], int]:
     async with region_reader(cluster, region) as reader:
         view = await reader.look()
         if view.newest is None or view.has_ended:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.read.output_ends import OutputEnds
 from kcontrol.apps.drain import DrainedStep, Draining
 from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
@@ -67,7 +67,7 @@ class PipelineMembers:
 
     def __init__(self, cluster: ClusterSettings, region: str) -> None:
         self._cluster, self._holder = cluster, f"region {region}"
-        self._admin = TopicAdmin(cluster)
+        self._ends = OutputEnds.of(cluster)
         self._rollbacks = RegionRollbacks(cluster)
         self._stack = AsyncExitStack()
         self._members: dict[str, _Member] = {}
@@ -150,7 +150,7 @@ class PipelineMembers:
     def _held(self, name: str, spec: PipelineSpec, number: int, stays: bool) -> HeldPipeline:
         lease_ms = HELD_LEASE_MS if stays else LEASE_MS
         logs = self._members[name].logs
-        return HeldPipeline(spec, logs, self._admin, self._holder, lease_ms, number, resumes=True)
+        return HeldPipeline(spec, logs, self._ends, self._holder, lease_ms, number, resumes=True)
 
     async def _release_own(self) -> None:
         for name in self._names:
@@ -225,6 +225,7 @@ class PipelineMembers:
 
     async def close(self) -> None:
         await self._stack.aclose()
+        await self._ends.close()
 
 
 def _deleted(name: str) -> str:

@@ -5,7 +5,7 @@ pipelines, `in_flight` is what a cut is held against. So far the cores alone are
 docs/regions.md.
 """
 
-from kcontrol.core.regions.cut import cut_at, in_flight, written_after
+from kcontrol.core.regions.cut import in_flight, standing, written_after, written_up_to
 from kcontrol.core.regions.decide import decide_region
 from kcontrol.core.regions.graph import graph_of, refused_graph
 from kcontrol.core.regions.model import Region, RegionSettings, refused_settings, told
@@ -15,7 +15,6 @@ __all__ = [
     "Region",
     "RegionSettings",
     "begin_drain",
-    "cut_at",
     "decide_region",
     "graph_of",
     "hear_answer",
@@ -23,7 +22,9 @@ __all__ = [
     "is_drained",
     "refused_graph",
     "refused_settings",
+    "standing",
     "told",
     "waits_for",
     "written_after",
+    "written_up_to",
 ]

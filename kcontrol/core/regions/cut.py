@@ -28,21 +28,26 @@ class PipelineCut:
     ends: Mapping[Place, int]
 
 
-def cut_at(boundaries: Iterable[StepBoundary], step: int, base: Mapping[Place, int]) -> PipelineCut:
-    """By a pipeline's log, of which later boundaries mean nothing. Step 0: before the first.
+def standing(last: StepBoundary, asked: Mapping[Place, int], written: Mapping[Place, int]) -> PipelineCut:
+    """A pipeline that is held after its last step.
 
-    base: of each partition of its outputs, the end to take where no boundary names one: 0 where the log begins with step
-    1. Where older steps were dropped, it is where the partition ended when nothing was written: no record of the pipeline
-    lies beyond.
+    asked: where the partitions of its outputs end, as brokers have said meanwhile, which may be old. written: what its log says
+    of that (`written_up_to`), up to its last step: none ends before.
     """
-    positions: dict[Place, int] = {}
-    ends = dict(base)
-    for boundary in boundaries:
-        if boundary.step > step:
-            break
-        positions.update({(each.topic, each.partition): each.to for each in boundary.inputs})
-        ends.update({(each.topic, each.partition): each.to for each in boundary.outputs if each.records})
-    return PipelineCut(step, positions, ends)
+    topics = {topic for topic, _ in asked}
+    places = [*asked, *(place for place in written if place[0] in topics)]
+    ends = {place: max(asked.get(place, 0), written.get(place, 0)) for place in places}
+    return PipelineCut(last.step, {(each.topic, each.partition): each.to for each in last.inputs}, ends)
+
+
+def written_up_to(boundaries: Iterable[StepBoundary]) -> dict[Place, int]:
+    """Of each partition that steps wrote to, the offset after the last record. What void steps wrote is there, too."""
+    return {
+        (each.topic, each.partition): each.to
+        for boundary in boundaries
+        for each in boundary.outputs
+        if each.records
+    }
 
 
 def written_after(boundaries: Iterable[StepBoundary], step: int) -> dict[Place, int]:

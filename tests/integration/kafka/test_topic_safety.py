@@ -12,9 +12,10 @@ from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
-from kcontrol.errors import ConfigurationError, TopicError
+from kcontrol.errors import ClusterError, ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 _kafka: Any = untyped_admin
 TIMEOUT_S = HANG_S
@@ -73,3 +74,29 @@ def test_replication_can_be_set_and_what_can_not_be_is_refused(cluster3: Embedde
         ConfigurationError, match="min_insync_replicas is 3, but kcontrol's topics have 2 replicas"
     ):
         ensure_topics(_settings(cluster3, replication_factor=2, min_insync_replicas=3))
+
+
+def _has(settings: ClusterSettings, brokers: int) -> bool:
+    """A broker that was killed may be asked as well."""
+    try:
+        return TopicAdmin(settings).broker_count() == brokers
+    except ClusterError:
+        return False
+
+
+def test_what_is_made_while_a_broker_is_away_is_on_it_once_it_is_back(
+    whole_cluster3: EmbeddedCluster,
+) -> None:
+    settings = _settings(whole_cluster3)
+    away = whole_cluster3.brokers[max(whole_cluster3.brokers)]
+    away.kill()
+    until(lambda: _has(settings, 2), "it is missed", TIMEOUT_S)
+    ensure_topics(settings, "flights")
+    admin = TopicAdmin(settings)
+    made = admin.create(f"{settings.prefix}-output", 2)
+    away.start()
+    until(lambda: _has(settings, 3), "it is back", TIMEOUT_S)
+    ensure_topics(settings, "flights")
+    for name in (settings.names().control_topic(), settings.names().steps_topic("flights"), made.name):
+        assert admin.get(name, "a topic").replication == 3
+    assert safety_now(settings, None).sentences == ()

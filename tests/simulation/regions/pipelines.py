@@ -47,6 +47,11 @@ class SimulatedPipeline:
     expired: int = 0
     held: int = 0
 
+    @property
+    def last(self) -> StepBoundary:
+        """Its last step; before the first, one that has done nothing."""
+        return self.boundaries[-1] if self.boundaries else _boundary(self.name, 0, [], [])
+
     def hear(self, order: DrainOrder) -> None:
         """The order of the newest drain, and of that what it says last."""
         now = self.order

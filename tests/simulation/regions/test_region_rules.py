@@ -26,14 +26,12 @@ Broken = tuple[Any, str, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class RegionRule:
-    """A rule by its name, what switches it off, and the invariants of which one then breaks. begin: the seed where it is found
-    today; from wherever one begins, it is found within some hundred."""
+    """A rule by its name, what switches it off, and the invariants of which one then breaks."""
 
     name: str
     broken: Broken
     invariants: tuple[str, ...]
     kind: type[RegionSchedule | DrainSchedule] = RegionSchedule
-    begin: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -49,7 +47,7 @@ def _unnoticed(region: Region, event: MemberJoined, cause: RegionCause) -> Regio
 
 _right_fall_ill = decide._fall_ill
 _right_limits = wave._limits
-_right_cut_at = cut.cut_at
+_right_standing = cut.standing
 
 
 def _forgets_rollback(region: Region) -> Region:
@@ -79,9 +77,24 @@ def _hears_any_drain(graph: Any, drain: Any, name: str, answer: Any) -> Any:
     return wave.advance(graph, heard)
 
 
-def _before_the_last(boundaries: Any, step: int, base: Any) -> Any:
-    right, earlier = _right_cut_at(boundaries, step, base), _right_cut_at(boundaries, step - 1, base)
-    return cut.PipelineCut(right.step, right.positions, earlier.ends)
+def _before_the_last(last: Any, asked: Any, written: Any) -> Any:
+    right = _right_standing(last, asked, written)
+    begun = {(each.topic, each.partition): each.from_ for each in last.outputs}
+    return cut.PipelineCut(right.step, right.positions, {**right.ends, **begun})
+
+
+def _believes_brokers(last: Any, asked: Any, written: Any) -> Any:
+    return _right_standing(last, asked, {})
+
+
+def _knows_the_last_step(last: Any, asked: Any, written: Any) -> Any:
+    return _right_standing(last, asked, cut.written_up_to([last]))
+
+
+def _limits_where_written(last: Any, asked: Any, written: Any) -> Any:
+    """By the last step."""
+    now = cut.written_up_to([last])
+    return _right_standing(last, now, now)
 
 
 RULES = [
@@ -175,16 +188,27 @@ RULES = [
     ),
     RegionRule(
         "ends are those of the step of the cut",
-        (cut, "cut_at", _before_the_last),
+        (cut, "standing", _before_the_last),
         (waves.NO_FLIGHT, waves.AS_RECOMPUTED),
         DrainSchedule,
     ),
     RegionRule(
+        "an end that was asked may be old",
+        (cut, "standing", _believes_brokers),
+        (waves.AS_RECOMPUTED,),
+        DrainSchedule,
+    ),
+    RegionRule(
+        "an end that was asked may be older than the last step but one",
+        (cut, "standing", _knows_the_last_step),
+        (waves.AS_RECOMPUTED,),
+        DrainSchedule,
+    ),
+    RegionRule(
         "there is a limit in partitions that nothing was written to",
-        (waves, "base_of", lambda pipeline: {}),
+        (cut, "standing", _limits_where_written),
         (waves.NO_FLIGHT,),
         DrainSchedule,
-        begin=128,
     ),
     RegionRule(
         "a cut is looked at before it is recorded",
@@ -199,7 +223,7 @@ RULES = [
 def test_a_rule_that_is_switched_off_is_found(rule: RegionRule) -> None:
     found = set()
     with patch.object(*rule.broken):
-        for seed in range(rule.begin, rule.begin + SCHEDULES):
+        for seed in range(SCHEDULES):
             try:
                 rule.kind(seed).run()
             except Violation as violation:

@@ -27,9 +27,12 @@ _END_TICKS = 3_000
 _LATE_TICKS = 6
 
 
-def base_of(pipeline: SimulatedPipeline) -> dict[Place, int]:
-    """Its log is whole."""
-    return {pipeline.output.place(partition): 0 for partition in range(PARTITIONS)}
+def asked_of(pipeline: SimulatedPipeline, random: Random, *, old: bool) -> dict[Place, int]:
+    """Where its output ends, or has ended once: of a partition whose leader was deposed and does not know it."""
+    ends = {pipeline.output.place(number): len(log) for number, log in enumerate(pipeline.output.partitions)}
+    return {
+        place: random.randint(0, end) if old and random.random() < 0.2 else end for place, end in ends.items()
+    }
 
 
 @dataclass
@@ -151,9 +154,9 @@ class DrainSchedule:
             return said
         if not pipeline.has_come(order):
             return said
-        return DrainAnswer(
-            said.number, cuts.cut_at(pipeline.boundaries, len(pipeline.boundaries), base_of(pipeline))
-        )
+        asked = asked_of(pipeline, self.random, old=self.faults)
+        written = cuts.written_up_to(pipeline.boundaries)
+        return DrainAnswer(said.number, cuts.standing(pipeline.last, asked, written))
 
     def _look(self) -> None:
         wave = self.wave

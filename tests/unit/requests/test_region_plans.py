@@ -4,15 +4,28 @@ nobody works for it, and a server answers within half a minute."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kcontrol.apps.regions import going_back
-from kcontrol.apps.regions.going_back import plan_rollback
-from kcontrol.core.regions.records import CutPipeline, RegionCut
-from kcontrol.errors import ConfigurationError, KcontrolError
+from kcontrol.apps import reset
+from kcontrol.apps.regions import asking, going_back
+from kcontrol.apps.regions.asking import plan_region_rollback, request_of
+from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
+from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.records import CutPipeline, RegionCut, RegionRequestKind
+from kcontrol.errors import (
+    AccessError,
+    ClusterError,
+    ConfigurationError,
+    KcontrolError,
+    RetriableError,
+    TopicError,
+)
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -66,3 +79,66 @@ def test_all_are_looked_at_and_planned_at_once_and_know_what_writers_have_void(
 def test_of_several_that_can_t_go_back_the_first_writer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotNowError, match="b works"):
         _planned(monkeypatch, {"c": ConfigurationError("c is refused"), "b": NotNowError("b works")})
+
+
+def test_a_broker_that_is_away_is_waited_for_and_nothing_is_refused_because_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the topics that a pipeline needs, the leader of one does not answer at first."""
+    faults: list[KcontrolError] = [ClusterError("Kafka at k:1: reading the offsets of topic 'in' failed.")]
+
+    async def plan(*_: Any) -> tuple[()]:
+        with reset._asking():
+            if faults:
+                raise faults.pop()
+        return ()
+
+    async def run() -> tuple[tuple[BackPlan, ...], int]:
+        return await plan_region_rollback(SETTINGS, "all", 1, (), Path(), timeout_s=20)
+
+    @asynccontextmanager
+    async def reader(*_: Any) -> AsyncIterator[Any]:
+        change = SimpleNamespace(number=7)
+        settings = RegionSettings("all", NAMES)
+
+        async def look() -> Any:
+            return SimpleNamespace(newest=change, has_ended=False, cuts={1: CUT})
+
+        yield SimpleNamespace(look=look, definition=SimpleNamespace(settings=settings))
+
+    monkeypatch.setattr(asking, "region_reader", reader)
+    monkeypatch.setattr(asking, "plan_rollback", plan)
+    assert asyncio.run(run()) == ((), 7)
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "refused"),
+    [
+        (ClusterError("no answer"), None),
+        (TopicError("'in' is gone"), "'in' is gone"),
+        (AccessError("no"), "no"),
+    ],
+)
+def test_a_controller_refuses_no_rollback_because_a_broker_is_away(
+    monkeypatch: pytest.MonkeyPatch, fault: KcontrolError, refused: str | None
+) -> None:
+    """None: it is looked at again."""
+
+    async def plan(*_: Any) -> None:
+        with reset._asking():
+            raise fault
+
+    async def run() -> str | None:
+        monkeypatch.setattr(going_back, "plan_rollback", plan)
+        backs = going_back.RegionRollbacks(SETTINGS)
+        request = request_of("all", RegionRequestKind.ROLLBACK, "ana")
+        assert await backs.refuses(CUT, request) is None
+        await asyncio.wait({each for each in asyncio.all_tasks() if each is not asyncio.current_task()})
+        return await backs.refuses(CUT, request)
+
+    if refused is None:
+        with pytest.raises(RetriableError, match="no answer Nothing was reset"):
+            asyncio.run(run())
+    else:
+        assert asyncio.run(run()) == refused

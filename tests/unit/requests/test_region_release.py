@@ -27,7 +27,7 @@ class _Logs:
 
 def _held(logs: Any) -> HeldPipeline:
     spec: Any = SimpleNamespace(pipeline="p")
-    return HeldPipeline(spec, logs, admin=None, holder="region r")  # type: ignore[arg-type]
+    return HeldPipeline(spec, logs, ends=None, holder="region r")  # type: ignore[arg-type]
 
 
 def test_it_is_released_at_once_and_not_asked_again_at_once() -> None:

@@ -10,6 +10,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from kcontrol.adapters.kafka.admin.topics import (
     COMPACTED,
     MAX_REPLICATION,
+    TooFewBrokersError,
     TopicAdmin,
     TopicState,
     check_own_topic,
@@ -103,20 +104,23 @@ def find_or_make(
 
     needs, config: what the caller is going to do with it, and what is set if it has to be made; timestamps
     should be the broker's: the witness that no process's clock can lead astray, see
-    core/coordinator/clock.py. Raises TopicError, ConfigurationError.
+    core/coordinator/clock.py. How many brokers there are, Kafka says: a topic that is made while one of three is
+    away has three replicas all the same. Raises TopicError, ConfigurationError.
     """
-    brokers = admin.broker_count()
-    replication = settings.replication_factor or min(MAX_REPLICATION, brokers)
+    brokers, wanted = admin.broker_count(), settings.replication_factor
+    at_least = wanted or min(MAX_REPLICATION, brokers)
     state = admin.find(name, needs)
     if state is not None:
-        return state, replication
-    if replication > brokers:
-        raise TopicError(
-            f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster "
-            f"has {brokers} brokers."
-        )
-    safe = {**config, **_in_sync(settings, replication)}
-    return admin.create(name, partitions, safe, replication), replication
+        return state, at_least
+    for replication in (wanted,) if wanted else range(MAX_REPLICATION, 0, -1):
+        safe = {**config, **_in_sync(settings, replication)}
+        try:
+            return admin.create(name, partitions, safe, replication), at_least
+        except TooFewBrokersError:
+            continue
+    raise TopicError(
+        f"{what} {name!r} can't be made: replication_factor is {wanted or 1}, but the cluster has {brokers} brokers."
+    )
 
 
 def _in_sync(settings: ClusterSettings, replication: int) -> dict[str, str]:

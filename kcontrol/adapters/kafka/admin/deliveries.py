@@ -13,8 +13,9 @@ from typing import Any
 import confluent_kafka.admin as _kafka
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
+from kcontrol.adapters.kafka.client.codes import DENIED_CODES
 from kcontrol.adapters.kafka.client.options import confluent_options
-from kcontrol.errors import ClusterError
+from kcontrol.errors import AccessError, ClusterError
 from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 10.0
@@ -39,7 +40,7 @@ class ToldDelivery:
 
 
 class DeliveryNotes:
-    """Of one pipeline. All methods raise ClusterError."""
+    """Of one pipeline. All methods raise ClusterError; `read` raises AccessError where that is why."""
 
     def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
         self._admin: Any = _kafka.AdminClient({**confluent_options(settings), "log_level": 0})
@@ -70,7 +71,9 @@ class DeliveryNotes:
             own = sorted(each.group_id for each in groups if each.group_id.startswith(beginning))
             found = [self._of(group) for group in own]
         except (KafkaException, TimeoutError) as error:
-            raise ClusterError(f"deliveries of pipeline {self._pipeline!r} are not known: {error}") from error
+            denied = isinstance(error, KafkaException) and error.args[0].code() in DENIED_CODES
+            kind = AccessError if denied else ClusterError
+            raise kind(f"deliveries of pipeline {self._pipeline!r} are not known: {error}.") from error
         return [each for each in found if each is not None]
 
     def _of(self, group: str) -> ToldDelivery | None:

@@ -40,6 +40,10 @@ _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 
+class TooFewBrokersError(TopicError):
+    """A topic can't be replicated so often."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicState:
     """A topic as it is. `topic_id` as Kafka's tools show it; `replication` is that of
@@ -156,16 +160,21 @@ class TopicAdmin:
     ) -> TopicState:
         """Create a topic, and return it once it can be seen.
 
-        replication: how many times; 0: as far as there are brokers, at most 3 times. One that another process
-        has just created is returned as it is.
+        replication: how many times; 0: as far as there are brokers, at most 3 times. A broker that is away for a while counts:
+        it gets its replicas once it is back. One that another process has just created is returned as it is. Raises
+        TooFewBrokersError.
         """
-        times = replication or min(MAX_REPLICATION, self.broker_count())
-        topic = _kafka.NewTopic(name, partitions, times, config=dict(config or {}))
-        try:
-            right = topic_right(name, Operation.CREATE)
-            self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
-        except _TopicExistsError:
-            pass
+        right = topic_right(name, Operation.CREATE)
+        for times in (replication,) if replication else range(MAX_REPLICATION, 0, -1):
+            topic = _kafka.NewTopic(name, partitions, times, config=dict(config or {}))
+            try:
+                self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
+                break
+            except _TopicExistsError:
+                break
+            except TooFewBrokersError:
+                if times in (replication, 1):
+                    raise
         state = SETTLING.within(round(self._timeout_s * 1000)).poll(lambda: self.find(name))
         if state is None:
             raise ClusterError(f"Topic {name!r} was created but can't be seen after {self._timeout_s:.0f} s.")
@@ -293,6 +302,8 @@ class TopicAdmin:
                 raise _NoSuchTopicError from error
             if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _TopicExistsError from error
+            if fault.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                raise TooFewBrokersError(f"{what}: {fault.str()}") from error
             if fault.code() == KafkaError.INVALID_PARTITIONS:
                 raise _TooManyError from error
             raise self._unreachable(what, fault.str()) from error

@@ -8,13 +8,14 @@ import pytest
 
 from kcontrol.core.regions import (
     begin_drain,
-    cut_at,
     hear_answer,
     in_flight,
     is_drained,
     refused_graph,
+    standing,
     waits_for,
     written_after,
+    written_up_to,
 )
 from kcontrol.core.regions.cut import PipelineCut
 from kcontrol.core.regions.graph import RegionGraph
@@ -83,18 +84,26 @@ def test_a_drain_that_stops_all() -> None:
     assert all(order.released for order in wave.orders.values())
 
 
-def test_a_cut_follows_from_the_log_alone() -> None:
+def _stepping() -> SimulatedPipeline:
     raw = Topic(RAW, [["r1", "r2", "r3"], []])
     pipeline = SimulatedPipeline("enrich", (raw,), Topic(MADE), Random(1))
     while sum(pipeline.positions.values()) < 3:
         pipeline.act(0)
-    base = {(MADE, 0): 0, (MADE, 1): 0}
-    last = pipeline.boundaries[-1]
-    whole = cut_at(pipeline.boundaries, last.step, base)
-    assert whole.positions == {(RAW, 0): 3, (RAW, 1): 0}
-    assert cut_at(pipeline.boundaries, last.step + 5, base).ends == whole.ends
-    assert cut_at(pipeline.boundaries, 0, base) == PipelineCut(0, {}, base)
-    assert written_after(pipeline.boundaries, last.step) == {}
+    return pipeline
+
+
+def test_where_a_pipeline_stands_follows_from_its_log_where_brokers_are_behind() -> None:
+    pipeline = _stepping()
+    boundaries, ends = (
+        pipeline.boundaries,
+        {(MADE, n): len(log) for n, log in enumerate(pipeline.output.partitions)},
+    )
+    written = written_up_to(boundaries)
+    behind = standing(boundaries[-1], {(MADE, 0): 0, (MADE, 1): 0}, {**written, ("given up", 0): 7})
+    assert behind.positions == {(RAW, 0): 3, (RAW, 1): 0}
+    assert behind.ends == {(MADE, 0): 0, (MADE, 1): 0} | written
+    assert standing(boundaries[-1], ends, written).ends == ends
+    assert written_after(boundaries, boundaries[-1].step) == {}
 
 
 @pytest.mark.parametrize(
