@@ -28,7 +28,7 @@ def entry_of(data: dict[str, str]) -> ClusterEntry:
     kinds = {"accept": Accept, "abort": Abort, "leave": Leave}
     match data["do"]:
         case "prepare":
-            return prepare(name)
+            return prepare(name, once=True)
         case "notify":
             return Notify(name, incarnation(name))
         case "peer-gc":
