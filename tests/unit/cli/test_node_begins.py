@@ -35,7 +35,7 @@ def test_who_was_here_before_begins_with_spark(
     begun: list[str] = []
     monkeypatch.setattr(SparkStart, "begin", lambda self: begun.append(self._app_name))
 
-    async def until_wanted(*_: Any) -> None:
+    async def until_wanted(*_: Any, **__: Any) -> None:
         begun.append("reads the log")
         raise TopicError("no such topic")
 
