@@ -15,7 +15,10 @@ from kcontrol.errors import ClusterError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry
 
-BEGUN = [Prepare("a", "a-1", 1), SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 1),))]
+BEGUN: list[ClusterEntry] = [
+    Prepare("a", "a-1", slots=1),
+    SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 1),)),
+]
 
 
 class OldAnswers:
