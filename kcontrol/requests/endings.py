@@ -1,4 +1,4 @@
-"""What is said to a pipeline once agents have ended its job. Nothing is written here."""
+"""What is said to a pipeline once agents have ended its job, or are about to. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ def end_seen(view: PipelineView, wish: AgentPlacement) -> EndSeen:
     if _runs_by_hand(view):
         return EndSeen(told=False)
     return EndSeen(told=False, request=Desired(view.pipeline, DesiredMode.STOPPED, uuid4().hex, wish))
+
+
+def stop_of_completed(view: PipelineView) -> Desired:
+    """To a pipeline that has done all that it ever will; each of its nodes was placed by an agent.
+
+    Of what was placed so far: a job that is placed anew runs, be it that this comes late, or that nobody asks for it to run.
+    """
+    return Desired(view.pipeline, DesiredMode.STOPPED, uuid4().hex, max(view.placements.values()))
 
 
 def _runs_by_hand(view: PipelineView) -> bool:

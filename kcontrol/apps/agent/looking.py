@@ -12,6 +12,7 @@ from uuid import uuid4
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
+from kcontrol.backoff import Deadline
 from kcontrol.core.cluster.diff import diff
 from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
@@ -23,6 +24,7 @@ from kcontrol.views.agents_facts import LoggedEntry
 from kcontrol.wire.cluster import StampedEntry
 
 TIMEOUT_S = 20.0
+LOOK_EVERY_S = 0.2
 MAX_ENTRIES = 10_000
 
 Wish = Callable[[Replica, str], ClusterEntry]
@@ -115,8 +117,22 @@ class ClusterView:
             raise ClusterError(
                 f"the wish may or may not be in the cluster's log: {error or 'no answer'}; ask again, which does no harm"
             ) from error
-        await self.look()
-        made = next(one for one in self.entries if one.offset == offset)
+        made = await self._seen(offset)
         if made.rejection:
             raise NotFoundError(f"it was not taken: {made.rejection}")
+        return made
+
+    async def _seen(self, offset: int) -> LoggedEntry:
+        """What became of an entry that was acknowledged; a broker that was deposed does not show it for a while."""
+        deadline = Deadline(TIMEOUT_S * 1000)
+        while (await self.look()).offset < offset:
+            deadline.check(
+                f"reading entry {offset} of the cluster's log, which has the wish,", kind=ClusterError
+            )
+            await asyncio.sleep(LOOK_EVERY_S)
+        made = next((one for one in self.entries if one.offset == offset), None)
+        if made is None:
+            raise ClusterError(
+                "the wish is in the cluster's log; what became of it was cut off with a snapshot"
+            )
         return made

@@ -116,7 +116,12 @@ class HostProcesses:
 
     def _adopt(self) -> None:
         for file in sorted(self._folder.glob("*/process.json")):
-            found = json.loads(file.read_text(encoding="utf-8"))
+            try:
+                found = json.loads(file.read_text(encoding="utf-8"))
+            except ValueError:  # The host has lost its power before it was on the disk.
+                _log.warning("%s says nothing: what ran by it is not known any more", file)
+                shutil.rmtree(file.parent, ignore_errors=True)
+                continue
             unit = (found["job"], found["task"], found["index"])
             process = HostProcess(
                 *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"])
@@ -149,7 +154,9 @@ class HostProcesses:
         identity, began_s = identity_of(child.pid), time.time()
         facts = dict(zip(("job", "task", "index"), unit, strict=True))
         facts |= {"generation": generation, "pid": child.pid, "identity": identity, "began_s": began_s}
-        (folder / "process.json").write_text(json.dumps(facts), encoding="utf-8")
+        written = folder / "process.json.new"
+        written.write_text(json.dumps(facts), encoding="utf-8")
+        written.replace(folder / "process.json")
         self._all[unit, generation] = HostProcess(
             *(unit, generation, folder, child.pid, identity, began_s), child=child
         )

@@ -93,9 +93,11 @@ class ResizeWarden:
         wish = AgentPlacement(one.founded_ms, one.wish)
         found = layout_seen(logs, one.nodes, wish, self._clock.now_ms())
         now_ms = self._clock.monotonic_ms()
-        if found.request is not None and now_ms >= asked.not_before_ms and self._may_ask():
-            asked.times += 1
-            asked.not_before_ms = now_ms + AGAIN.wait_ms(asked.times)
+        withdraws = found.request is not None and not found.request.nodes
+        if found.request is not None and (withdraws or now_ms >= asked.not_before_ms) and self._may_ask():
+            if not withdraws:  # What is wanted is asked for as soon as that is answered.
+                asked.times += 1
+                asked.not_before_ms = now_ms + AGAIN.wait_ms(asked.times)
             await logs.control.append([found.request])
         if found.why:
             _log.info("job %s is to have %d nodes: %s", one.job, one.nodes, found.why)

@@ -14,10 +14,9 @@ from contextlib import AsyncExitStack
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.cluster.wards import Ward
-from kcontrol.core.model import AgentPlacement, DesiredMode
+from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import KcontrolError
-from kcontrol.requests.pipeline_requests import mode_requests
-from kcontrol.requests.record import record
+from kcontrol.requests.endings import stop_of_completed
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.endings import Ending, ending_of, last_ends
 
@@ -45,7 +44,7 @@ class _Looked:
             await self.logs.read_steps_on()
         found = ending_of(self.logs, since)
         if found is Ending.COMMITTED:
-            await record(self.logs.control, mode_requests(self.logs.view, DesiredMode.STOPPED))
+            await self.logs.control.append([stop_of_completed(self.logs.view)])
         return found
 
 

@@ -159,6 +159,22 @@ def test_another_process_under_an_old_number_is_not_adopted(tmp_path: Path) -> N
     ended(first, 1_000)
 
 
+@pytest.mark.parametrize("text", ["", '{"job": "job", "ta'])
+def test_a_file_that_a_loss_of_power_has_cut_off_keeps_no_agent_from_starting(
+    tmp_path: Path, text: str
+) -> None:
+    before = HostProcesses(tmp_path, 1_000)
+    before.start(UNIT, 7, ["true"])
+    ended(before)
+    [file] = tmp_path.glob("*/process.json")
+    file.write_text(text)
+    after = HostProcesses(tmp_path, 1_000)
+    assert after.running() == []
+    assert not file.exists(), "the next start does not find it again"
+    after.start(UNIT, 7, ["true"])
+    assert [one.code for one in ended(after)] == [0]
+
+
 def test_an_agent_without_its_folder_of_files_says_so_before_anything_else(tmp_path: Path) -> None:
     asked = ["--files", str(tmp_path / "missing"), "--bootstrap-servers", "127.0.0.1:1"]
     done = CliRunner().invoke(agent.agent, asked)
