@@ -1,8 +1,8 @@
 """The newest cut of several pipelines, found in their logs of steps: nobody is asked, held or written to.
 
 Readers' logs are read before the logs of those whose topics they read, and where an output ends before either, so that
-whatever comes meanwhile, or a broker that is behind does not show, makes the cut that is found an older one, and never one
-that is none.
+whatever comes meanwhile makes the cut that is found an older one, and never one that is none. So does a broker that is behind,
+but for partitions that none of the steps that were looked at has written to: decision 117 says what is left of that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
 from kcontrol.apps.submit import all_specs
-from kcontrol.core.model import PipelineSpec, StepBoundary
+from kcontrol.core.model import PipelineSpec, Status, StepBoundary
 from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
 from kcontrol.core.regions.newest import StepPlace, newest_cut, places_of
-from kcontrol.errors import ConfigurationError, NotFoundError
+from kcontrol.errors import ConfigurationError, NotFoundError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 
 
@@ -38,7 +38,7 @@ async def find_cut(
     """In the order in which rows go through them; None: the newest `most_steps` steps of each hold no cut.
 
     Raises NotFoundError: there is no such pipeline, or it has committed nothing. ConfigurationError: they can't be at one
-    moment.
+    moment. RetriableError: a broker that is behind has shown the log of one.
     """
     specs = await specs_of(cluster, pipelines)
     graph = graph_of(specs.values())
@@ -50,8 +50,8 @@ async def find_cut(
     places: dict[str, tuple[StepPlace, ...]] = {}
     made: dict[str, Sequence[StepBoundary]] = {}
     for name in order:
-        made[name] = await _boundaries(cluster, name, most_steps)
-        places[name] = places_of(made[name], ended[name])
+        made[name], written = await _boundaries(cluster, name, most_steps)
+        places[name] = places_of(made[name], ended[name], written)
     found = newest_cut(graph, places)
     if found is None:
         return None
@@ -93,12 +93,16 @@ def _ends(cluster: ClusterSettings, specs: Mapping[str, PipelineSpec]) -> dict[s
     return found
 
 
-async def _boundaries(cluster: ClusterSettings, pipeline: str, most_steps: int) -> list[StepBoundary]:
+async def _boundaries(
+    cluster: ClusterSettings, pipeline: str, most_steps: int
+) -> tuple[list[StepBoundary], Mapping[Place, int]]:
+    """The newest steps, and where the last records of all lie that were read."""
     async with pipeline_logs(cluster, pipeline) as logs:
         _, read = await logs.read()
         steps = logs.committed
         if steps.last is None:
             raise NotFoundError(f"pipeline {pipeline!r} has no committed step yet")
+        refuse_old(logs.view.status(), steps.step)
         first = max(steps.first, steps.step - most_steps + 1)
         found = await boundaries_of(logs, read, first, steps.step)
     back = [one.step for one in found if one.reset is not None]
@@ -113,7 +117,17 @@ async def _boundaries(cluster: ClusterSettings, pipeline: str, most_steps: int) 
                 else "No step was made since"
             )
         )
-    return found
+    return found, logs.written
+
+
+def refuse_old(status: Status | None, step: int) -> None:
+    """Raises RetriableError: the log of steps, of which `step` was the last one, was read by a broker that is behind; a reader
+    may have read what the steps that it does not show have written."""
+    if status is not None and status.step > step:
+        raise RetriableError(
+            f"pipeline {status.pipeline!r}: its coordinator has said that step {status.step} is committed, and the log of "
+            f"steps was read to step {step} only: a broker that is behind has answered. Ask again"
+        )
 
 
 def _of_step(boundaries: Sequence[StepBoundary], step: int) -> StepBoundary:

@@ -55,8 +55,9 @@ class StepConsumer:
 
     A step is in memory whole, unless it is `streamed`.
 
-    Steps that a reset has made void are passed over. Where some of them were returned, or `after_step` is one of them, the next
-    call raises StepsVoidedError with their numbers, once; the call after it goes on with the step after the reset.
+    Steps that a reset has made void are passed over. Where some of them were returned, or `after_step` is one of them, then or
+    later, the next call raises StepsVoidedError with their numbers, once; the call after it goes on with the step after the
+    reset.
 
     Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no
     longer in the log, or its records no longer in their topics. DigestMismatchError: what is there is not
@@ -89,7 +90,7 @@ class StepConsumer:
         self._timeout = timeout
         self._next = _first_step(from_step, after_step)
         self._holds = (after_step if holds is None else holds) or 0
-        """What the caller has of before, until it was looked whether that is void."""
+        """What the caller has of before, until he was told that it is void."""
         self._resets: Resets = ()
         """Those that were read; from the first step wanted on, all that are in the log."""
         self._client = client_for(settings)
@@ -214,7 +215,7 @@ class StepConsumer:
                 continue
             self._resets = with_reset(self._resets, to_step, boundary.step)
             found = [one for one in found if one.step <= to_step]
-            if to_step < self._returned < boundary.step:
+            if to_step < (self._returned or self._holds) < boundary.step:
                 found.append(boundary)
         return found
 
@@ -245,11 +246,11 @@ class StepConsumer:
     async def _learn_resets(self) -> None:
         """What is void already is not to be returned. Raises StepsVoidedError, once: the caller has some of it."""
         there = await self._steps.read_resets()
-        self._resets, holds, self._holds = resets_in(there), self._holds, 0
-        reset = void_by(self._resets, holds)
+        self._resets = resets_in(there)
+        reset = void_by(self._resets, self._holds)
         if reset is not None:
             # It was told: the next call goes on from here.
-            self._next, self._begun = reset + 1, True
+            self._next, self._begun, self._holds = reset + 1, True, 0
             raise _voided(next(one for one in there if one.step == reset))
 
 

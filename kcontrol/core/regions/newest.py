@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import RegionGraph
+
+_NOTHING: Mapping[Place, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +31,19 @@ class StepPlace:
     bounds: Mapping[Place, int]
 
 
-def places_of(boundaries: Iterable[StepBoundary], base: Mapping[Place, int]) -> tuple[StepPlace, ...]:
+def places_of(
+    boundaries: Iterable[StepBoundary], base: Mapping[Place, int], written: Mapping[Place, int] = _NOTHING
+) -> tuple[StepPlace, ...]:
     """Of the steps of one pipeline, in their order, gapless, oldest first.
 
-    base: of each partition of its outputs that none of these steps has written to, where it ended before the log was read.
+    base: of each partition of its outputs that none of these steps has written to, where it ended before the log was read, by
+    a broker that may be behind. written: where the last record of it lies that a step of before has written, as far as these
+    were read (`written_up_to`): behind it lies the marker of its commit, so no partition ends before that.
     Behind the last record that the log knows of lies the marker of its commit, and then whatever the log, as it was read,
     does not tell.
     """
     made = tuple(boundaries)
+    base = {place: max(end, written.get(place, -1) + 1) for place, end in base.items()}
     ends = dict(base)
     for boundary in reversed(made):
         ends.update({(each.topic, each.partition): each.from_ for each in boundary.outputs if each.records})
