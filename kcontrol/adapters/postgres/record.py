@@ -134,21 +134,23 @@ class StepRecord:
             (now.step, now.print, rows, bad_rows, committed_ms, now.step, *self._names),
         )
 
-    def beat(self, fence: int, last_in_log: int) -> bool:
+    def beat(self, holder: str, fence: int, last_in_log: int) -> bool:
         """Say that the holder is there; whether it still is the holder."""
         changed = self._run(
             "UPDATE {own} SET seen_at = clock_timestamp(), last_in_log = %s "
             + self._where
-            + " AND fence = %s",
-            (last_in_log, *self._names, fence),
+            + " AND holder = %s AND fence = %s",
+            (last_in_log, *self._names, holder, fence),
         )
         return bool(changed.rowcount == 1)
 
-    def halted(self, fence: int, reason: str) -> None:
+    def halted(self, holder: str, fence: int, reason: str) -> None:
         """For whoever looks at the table."""
         self._run(
-            "UPDATE {own} SET state = 'halted', reason = %s " + self._where + " AND fence = %s",
-            (reason, *self._names, fence),
+            "UPDATE {own} SET state = 'halted', reason = %s "
+            + self._where
+            + " AND holder = %s AND fence = %s",
+            (reason, *self._names, holder, fence),
         )
 
     def _run(self, query: str, values: tuple[object, ...] = ()) -> Any:

@@ -147,14 +147,14 @@ class PostgresTarget:
     def beat(self, last_in_log: int) -> None:
         """Say that this is at work. Raises ReplacedError: another has taken over."""
         with errors_told(str(self)):
-            if not self._record.beat(self._fence, last_in_log):
+            if not self._record.beat(self._holder, self._fence, last_in_log):
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
 
     def halted(self, reason: str) -> None:
         """For whoever looks into the database."""
         if self._session is not None and self._fence:
             with errors_told(str(self)):
-                self._record.halted(self._fence, reason)
+                self._record.halted(self._holder, self._fence, reason)
 
     def apply(
         self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
@@ -166,7 +166,8 @@ class PostgresTarget:
         """
         with errors_told(str(self)), self._session.transaction():
             held = self._record.read(lock=True)
-            if held is None or held.fence != self._fence:
+            # A row that was made anew, or restored, counts its fences from before again.
+            if held is None or (held.fence, held.holder) != (self._fence, self._holder):
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
             verdict = judge_step(held.applied, step, its_print, follows)
             if verdict is not StepVerdict.NEXT:

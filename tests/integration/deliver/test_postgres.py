@@ -8,8 +8,11 @@ import threading
 
 import pytest
 
+from kcontrol.adapters.postgres.rows import RowRules
+from kcontrol.adapters.postgres.session import DatabaseAddress
+from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 from kcontrol.apps.deliver.delivery import DeliveryOptions
-from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
+from kcontrol.errors import ConfigurationError, DeliveryHaltedError, ReplacedError, TargetAwayError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lives import (
@@ -249,3 +252,26 @@ def test_a_refused_login_is_said_at_once_without_the_password(
     with pytest.raises(ConfigurationError, match="--to has a password in it") as told:
         live(dataclasses.replace(life, url=database.url.replace("postgres@", "postgres:s3cret@")))
     assert "s3cret" not in str(told.value)
+
+
+def test_one_of_before_a_resync_applies_nothing_any_more(database: Database) -> None:
+    """The row was made anew, and counts its fences from before again."""
+    database.run(APPEND)
+    options = PostgresOptions(DatabaseAddress(database.url), TABLE, RowRules("json"))
+    old, new = (PostgresTarget(options, PIPELINE, "delays", holder) for holder in ("old", "new"))
+    old.open()
+    old.begin("log-1", 0)
+    assert old.take() is not None
+    new.open()
+    new.forget()
+    new.begin("log-2", 0)
+    assert new.take() is not None
+    with pytest.raises(ReplacedError):
+        old.beat(1)
+    with pytest.raises(ReplacedError):
+        old.apply(1, "print", 0, (), 0)
+    old.halted("it is a gap")
+    new.beat(1)
+    assert database.run("SELECT state, step, holder FROM kcontrol_steps") == [("running", 0, "new")]
+    old.close()
+    new.close()
