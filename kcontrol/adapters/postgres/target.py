@@ -122,6 +122,8 @@ class PostgresTarget:
             self.held_by = held.holder
             if foreign and held.silent_s < self._options.silence_s:
                 return None
+            if foreign:
+                self._record.end_overdue(2 * self._options.limits.statement_s)
             if held.target_oid != table.oid:
                 self._adopt(held)
             taken = self._record.take(self._holder, self._options.silence_s if foreign else None)
