@@ -90,7 +90,7 @@ class StepConsumer:
         self._timeout = timeout
         self._next = _first_step(from_step, after_step)
         self._holds = (after_step if holds is None else holds) or 0
-        """What the caller has of before, until he was told that it is void."""
+        """What the caller has of before: a reset may make it void before anything was returned here."""
         self._resets: Resets = ()
         """Those that were read; from the first step wanted on, all that are in the log."""
         self._client = client_for(settings)
@@ -203,7 +203,7 @@ class StepConsumer:
         return self._ready[0]
 
     def _wanted(self, boundaries: Sequence[StepBoundary]) -> list[StepBoundary]:
-        """Those that are not void; and of resets those that take back what was returned."""
+        """Those that are not void; and of resets those that take back what was returned, or what the caller had before."""
         found: list[StepBoundary] = []
         for boundary in boundaries:
             if boundary.reset is None:
@@ -215,7 +215,7 @@ class StepConsumer:
                 continue
             self._resets = with_reset(self._resets, to_step, boundary.step)
             found = [one for one in found if one.step <= to_step]
-            if to_step < (self._returned or self._holds) < boundary.step:
+            if to_step < max(self._returned, self._holds) < boundary.step:
                 found.append(boundary)
         return found
 
@@ -250,7 +250,7 @@ class StepConsumer:
         reset = void_by(self._resets, self._holds)
         if reset is not None:
             # It was told: the next call goes on from here.
-            self._next, self._begun, self._holds = reset + 1, True, 0
+            self._holds, self._next, self._begun = reset, reset + 1, True
             raise _voided(next(one for one in there if one.step == reset))
 
 

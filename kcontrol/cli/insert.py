@@ -84,6 +84,8 @@ def insert(
     request = pushed.request
     steps: list[int | None] = []
     if waits:
+        # The wait may end otherwise; whoever then gave them again under another id would have them twice.
+        click.echo(f"request {request_id}: {request.records} rows are written; waiting for steps", err=True)
         steps = asyncio.run(committed_steps(cluster, pipeline, parse_token(request.token), timeout_s))
     facts = {
         "pipeline": pipeline,

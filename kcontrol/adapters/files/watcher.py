@@ -40,6 +40,8 @@ class FileWatcher:
         here."""
         self._begin = max(from_.values(), default=0)
         self._looks = FileLooks(item.name, files_of(item.topic), self._begin, last_read.get(0))
+        self._looking: asyncio.Future[tuple[str, int]] | None = None
+        """A look that is under way. A disk that hangs holds its thread, and must not get another at each try."""
 
     async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
         """As the port says."""
@@ -49,7 +51,7 @@ class FileWatcher:
             begun_s = loop.time()
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    found = await asyncio.to_thread(self._looks.look)
+                    found = await self._look()
             except TimeoutError as error:
                 raise RetriableError(f"the files have not answered for {ANSWER_S:.0f} s") from error
             if found != before:
@@ -57,6 +59,14 @@ class FileWatcher:
                 id_, end = found
                 yield (ReceivedPartition(0, id_, 0, end),), max(0, end - self._begin)
             await asyncio.sleep(max(PACE_S, REST * (loop.time() - begun_s)))
+
+    async def _look(self) -> tuple[str, int]:
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self._looks.look))
+        looking = self._looking
+        await asyncio.wait((looking,))
+        self._looking = None
+        return looking.result()
 
     async def close(self) -> None:
         """Nothing is open."""

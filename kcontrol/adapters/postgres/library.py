@@ -19,6 +19,12 @@ _FOR_NOW = (
     "too many",
     "remaining connection slots",
     "not yet accepting",
+    "administrator command",
+    # Of a pooler, whose server is away.
+    "server_login_retry",
+    "cannot connect to server",
+    "query_wait_timeout",
+    "no more connections allowed",
 )
 
 

@@ -44,6 +44,15 @@ _HELD = (
     "extract(epoch FROM clock_timestamp() - seen_at)::float8"
 )
 
+_END_OVERDUE = """
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(%s, 0)
+    AND a.usename = current_user AND a.state = 'active'
+    AND a.query_start < clock_timestamp() - make_interval(secs => %s)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldDelivery:
@@ -76,9 +85,16 @@ class StepRecord:
 
     def try_lock(self) -> bool:
         """Whether this session is the only one that has the delivery; it is let go with the session."""
-        text = f"{self._quoted()} {'/'.join(self._names)}"
         query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-        return bool(self._session.execute(query, (text,)).fetchone()[0])
+        return bool(self._session.execute(query, (self._lock_text(),)).fetchone()[0])
+
+    def end_overdue(self, longest_s: float) -> None:
+        """End the session that has the delivery, if it is in one statement for longer than that: its process hangs while it
+        sends rows, and the server, which waits for them, looks at no `statement_timeout`."""
+        self._session.execute(_END_OVERDUE, (self._lock_text(), longest_s))
+
+    def _lock_text(self) -> str:
+        return f"{self._quoted()} {'/'.join(self._names)}"
 
     def read(self, *, lock: bool = False) -> HeldDelivery | None:
         """lock: nobody else changes it before the transaction's end."""
@@ -134,21 +150,23 @@ class StepRecord:
             (now.step, now.print, rows, bad_rows, committed_ms, now.step, *self._names),
         )
 
-    def beat(self, fence: int, last_in_log: int) -> bool:
+    def beat(self, holder: str, fence: int, last_in_log: int) -> bool:
         """Say that the holder is there; whether it still is the holder."""
         changed = self._run(
             "UPDATE {own} SET seen_at = clock_timestamp(), last_in_log = %s "
             + self._where
-            + " AND fence = %s",
-            (last_in_log, *self._names, fence),
+            + " AND holder = %s AND fence = %s",
+            (last_in_log, *self._names, holder, fence),
         )
         return bool(changed.rowcount == 1)
 
-    def halted(self, fence: int, reason: str) -> None:
+    def halted(self, holder: str, fence: int, reason: str) -> None:
         """For whoever looks at the table."""
         self._run(
-            "UPDATE {own} SET state = 'halted', reason = %s " + self._where + " AND fence = %s",
-            (reason, *self._names, fence),
+            "UPDATE {own} SET state = 'halted', reason = %s "
+            + self._where
+            + " AND holder = %s AND fence = %s",
+            (reason, *self._names, holder, fence),
         )
 
     def _run(self, query: str, values: tuple[object, ...] = ()) -> Any:

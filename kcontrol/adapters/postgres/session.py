@@ -11,12 +11,14 @@ from kcontrol.errors import ConfigurationError
 
 _SECRETS = ("password", "sslpassword")
 _OLDEST = 120_000
+_GONE_AFTER_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
     """connect_s: for a connection. statement_s: for a single statement, such as the COPY of one batch; the server
-    ends a session that holds a transaction and says nothing for as long. lock_s: for a lock that others hold."""
+    ends a session that holds a transaction and says nothing for as long, and a server whose host is gone is taken for away
+    soon after that. lock_s: for a lock that others hold."""
 
     connect_s: int = 10
     statement_s: float = 60.0
@@ -54,7 +56,8 @@ class DatabaseAddress:
         """A session, which commits each statement outside of a transaction at once. name: what the server's list of
         sessions shows. Raises TargetAwayError, DeliveryHaltedError."""
         psycopg = load_psycopg()
-        given = {"connect_timeout": limits.connect_s, "application_name": name[:63], **self._parts}
+        own = {"connect_timeout": limits.connect_s, "application_name": name[:63]}
+        given = {**own, **_noticed_within(limits.statement_s), **self._parts}
         if self._password:
             given["password"] = self._password
         statement_ms, lock_ms = int(limits.statement_s * 1000), int(limits.lock_s * 1000)
@@ -76,6 +79,18 @@ class DatabaseAddress:
             }.items():
                 session.execute("SELECT set_config(%s, %s, false)", (setting, str(value)))
         return session
+
+
+def _noticed_within(statement_s: float) -> dict[str, int]:
+    """Of a connection: or an answer is waited for for hours, as the system has it, from a host that is gone. Longer than any
+    statement, for while one waits its rows are not taken."""
+    most_ms = int(statement_s * 1000) + _GONE_AFTER_MS
+    return {
+        "keepalives_idle": 10,
+        "keepalives_interval": 10,
+        "keepalives_count": 6,
+        "tcp_user_timeout": most_ms,
+    }
 
 
 def _first_line(file: Path) -> str:

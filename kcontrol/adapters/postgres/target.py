@@ -122,6 +122,8 @@ class PostgresTarget:
             self.held_by = held.holder
             if foreign and held.silent_s < self._options.silence_s:
                 return None
+            if foreign:
+                self._record.end_overdue(2 * self._options.limits.statement_s)
             if held.target_oid != table.oid:
                 self._adopt(held)
             taken = self._record.take(self._holder, self._options.silence_s if foreign else None)
@@ -147,14 +149,14 @@ class PostgresTarget:
     def beat(self, last_in_log: int) -> None:
         """Say that this is at work. Raises ReplacedError: another has taken over."""
         with errors_told(str(self)):
-            if not self._record.beat(self._fence, last_in_log):
+            if not self._record.beat(self._holder, self._fence, last_in_log):
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
 
     def halted(self, reason: str) -> None:
         """For whoever looks into the database."""
         if self._session is not None and self._fence:
             with errors_told(str(self)):
-                self._record.halted(self._fence, reason)
+                self._record.halted(self._holder, self._fence, reason)
 
     def apply(
         self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
@@ -166,7 +168,8 @@ class PostgresTarget:
         """
         with errors_told(str(self)), self._session.transaction():
             held = self._record.read(lock=True)
-            if held is None or held.fence != self._fence:
+            # A row that was made anew, or restored, counts its fences from before again.
+            if held is None or (held.fence, held.holder) != (self._fence, self._holder):
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
             verdict = judge_step(held.applied, step, its_print, follows)
             if verdict is not StepVerdict.NEXT:

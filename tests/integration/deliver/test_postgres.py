@@ -6,10 +6,15 @@ import dataclasses
 import signal
 import threading
 
+import psycopg
 import pytest
 
+from kcontrol.adapters.postgres.rows import RowRules
+from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
+from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 from kcontrol.apps.deliver.delivery import DeliveryOptions
-from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
+from kcontrol.core.step.following import RecordPlace
+from kcontrol.errors import ConfigurationError, DeliveryHaltedError, ReplacedError, TargetAwayError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lives import (
@@ -249,3 +254,73 @@ def test_a_refused_login_is_said_at_once_without_the_password(
     with pytest.raises(ConfigurationError, match="--to has a password in it") as told:
         live(dataclasses.replace(life, url=database.url.replace("postgres@", "postgres:s3cret@")))
     assert "s3cret" not in str(told.value)
+
+
+def test_one_of_before_a_resync_applies_nothing_any_more(database: Database) -> None:
+    """The row was made anew, and counts its fences from before again."""
+    database.run(APPEND)
+    options = PostgresOptions(DatabaseAddress(database.url), TABLE, RowRules("json"))
+    old, new = (PostgresTarget(options, PIPELINE, "delays", holder) for holder in ("old", "new"))
+    old.open()
+    old.begin("log-1", 0)
+    assert old.take() is not None
+    new.open()
+    new.forget()
+    new.begin("log-2", 0)
+    assert new.take() is not None
+    with pytest.raises(ReplacedError):
+        old.beat(1)
+    with pytest.raises(ReplacedError):
+        old.apply(1, "print", 0, (), 0)
+    old.halted("it is a gap")
+    new.beat(1)
+    assert database.run("SELECT state, step, holder FROM kcontrol_steps") == [("running", 0, "new")]
+    old.close()
+    new.close()
+
+
+def test_one_that_hangs_while_it_sends_rows_is_ended_by_whoever_takes_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server waits for its rows, and looks at no timeout meanwhile."""
+    database.run(APPEND)
+    limits = SessionLimits(statement_s=1, lock_s=1)
+    options = PostgresOptions(
+        DatabaseAddress(database.url), TABLE, RowRules("json"), silence_s=0.5, limits=limits
+    )
+    old, new = (PostgresTarget(options, PIPELINE, "delays", holder) for holder in ("old", "new"))
+    hangs, wakes = threading.Event(), threading.Event()
+    said: list[Exception] = []
+
+    def write_row(*_: object) -> None:
+        hangs.set()
+        wakes.wait()
+
+    def deliver() -> None:
+        try:
+            old.apply(1, "print", 0, [(None, b'{"step": 1}', RecordPlace(0, 0))], 0)
+        except TargetAwayError as error:
+            said.append(error)
+
+    def taken() -> bool:
+        try:
+            new.open()
+            return new.take() is not None
+        except TargetAwayError:
+            return False
+
+    old.open()
+    old.begin("log-1", 0)
+    assert old.take() is not None
+    monkeypatch.setattr(psycopg.Copy, "write_row", write_row)
+    hanging = threading.Thread(target=deliver)
+    hanging.start()
+    try:
+        hangs.wait()
+        until(taken, "the heir has it")
+    finally:
+        wakes.set()
+        hanging.join()
+    assert (len(said), _rows(database)) == (1, [])
+    old.close()
+    new.close()

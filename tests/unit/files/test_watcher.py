@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcontrol.adapters.files import watcher as watching
 from kcontrol.adapters.files.facts import files_end, files_kept
 from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.files.watcher import FileLooks, FileWatcher
 from kcontrol.core.model import BadRecords, InputSlice, InputSpec
-from kcontrol.errors import ConfigurationError
+from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.wire.files import LINES_ID, FileAddress
 
 
@@ -174,3 +176,33 @@ def test_commands_ask_where_files_end_and_nothing_of_how_long_they_stay(tmp_path
     file.unlink()
     with pytest.raises(ConfigurationError, match=r"input 'orders': .*a.txt is not there"):
         files_end("orders", text)
+
+
+def test_a_disk_that_hangs_holds_one_thread_however_often_it_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"one\n")
+    answers, looks, look = threading.Event(), [0], FileLooks.look
+
+    def hangs(self: FileLooks) -> tuple[str, int]:
+        looks[0] += 1
+        answers.wait()
+        return look(self)
+
+    async def follow() -> int:
+        item = InputSpec("orders", address(file).text, LINES_ID, (0,), (0,), "raw", BadRecords.HALT, "", "")
+        watcher = FileWatcher(item, {0: 0}, {})
+        try:
+            for _ in range(3):
+                with pytest.raises(RetriableError, match="have not answered"):
+                    await anext(watcher.arrivals())
+        finally:
+            answers.set()
+        monkeypatch.setattr(watching, "ANSWER_S", 600.0)
+        (seen,), _ = await anext(watcher.arrivals())
+        return seen.to
+
+    monkeypatch.setattr(FileLooks, "look", hangs)
+    monkeypatch.setattr(watching, "ANSWER_S", 0.05)
+    assert (asyncio.run(follow()), looks[0]) == (4, 1)

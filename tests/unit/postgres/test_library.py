@@ -26,6 +26,15 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         (psycopg.OperationalError("connection refused"), TargetAwayError),
         (psycopg.OperationalError("FATAL:  the database system is starting up"), TargetAwayError),
         (
+            psycopg.OperationalError("FATAL:  terminating connection due to administrator command"),
+            TargetAwayError,
+        ),
+        (
+            psycopg.OperationalError("FATAL:  server login has been failing, try later (server_login_retry)"),
+            TargetAwayError,
+        ),
+        (psycopg.OperationalError("FATAL:  query_wait_timeout"), TargetAwayError),
+        (
             psycopg.OperationalError('FATAL:  password authentication failed for user "x"'),
             DeliveryHaltedError,
         ),
