@@ -23,6 +23,7 @@ from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.support.processes import ROOT, KcontrolProcess, objects, run_kcontrol
 from tests.support.topics import create_topic
 
@@ -159,5 +160,5 @@ def _interrupted(relay: Relay) -> None:
         family = running.descendants()
         running.process.send_signal(signal.SIGINT)  # type: ignore[union-attr]
         assert running.wait(PATIENCE_S) == INTERRUPTED
-        _, alive = psutil.wait_procs(family, timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=HANG_S)
         assert alive == []

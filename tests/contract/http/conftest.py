@@ -261,5 +261,8 @@ def address() -> Iterator[str]:
     with ExitStack() as stack:
         stack.enter_context(listener.in_thread(run))
         assert told.wait(HANG_S)
-        until(lambda: httpx.get(f"{listener.url}/health/ready").status_code == 200, "the server is ready")
+        until(
+            lambda: httpx.get(f"{listener.url}/health/ready", timeout=HANG_S).status_code == 200,
+            "the server is ready",
+        )
         yield listener.url

@@ -23,6 +23,7 @@ from kcontrol.views.cluster_projection import Projections
 from tests.contract.http.conftest import NOBODY
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.dice import say_seed, seed_of_run
+from tests.support.patience import HANG_S
 
 EXAMPLES = int(os.environ.get("KCONTROL_EXAMPLES", "15"))
 """Requests for each operation and mode, at most: the whole file then takes some tens of seconds."""
@@ -76,7 +77,7 @@ def test_every_operation_answers_as_the_document_says(
 
 
 def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> None:
-    served = httpx.get(f"{address}/v1/openapi.json").json()
+    served = httpx.get(f"{address}/v1/openapi.json", timeout=HANG_S).json()
     assert served == document()
     assert served["openapi"].startswith("3.1")
     paths = set(served["paths"])

@@ -75,7 +75,7 @@ def story(settings: ClusterSettings, tmp_path: Path) -> Story:
 
 def _answers(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/health/ready").status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=HANG_S).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -14,6 +14,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lives import TABLE, expected_rows, log_of, outputs
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.patience import HANG_S
 from tests.support.postgres import PASSWORD, Database
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
@@ -56,7 +57,7 @@ def test_it_delivers_and_is_told_of(log: StepsMaker, database: Database, tmp_pat
             process.text,
         )
         url = process.text().partition("metrics at ")[2].partition("\n")[0]
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=HANG_S) as answer:
             metrics = answer.read().decode()
         labels = f'output="delays",pipeline="{PIPELINE}",target="{TABLE}"'
         assert f"kcontrol_delivered_step{{{labels}}} 2.0" in metrics

@@ -99,7 +99,7 @@ def _serving(maker: StepsMaker, directory: Path, *more: str) -> Iterator[Server]
 def _ready(server: Server) -> None:
     def ready() -> bool:
         try:
-            return httpx.get(f"{server.url}/health/ready").status_code == 200
+            return httpx.get(f"{server.url}/health/ready", timeout=HANG_S).status_code == 200
         except httpx.TransportError:
             return False
 

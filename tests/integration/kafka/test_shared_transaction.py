@@ -23,10 +23,11 @@ from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
 from tests.support.owning import commit_at_end
+from tests.support.patience import HANG_S
 
 STEPS = 12
 WRITERS = 3
-_WAIT_S = 30.0
+_WAIT_S = HANG_S
 
 
 def _write(

@@ -19,6 +19,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S, Chain
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 from tests.support.postgres import PASSWORD, WHY_NOT, Database, PostgresServer, find_server
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
@@ -90,7 +91,7 @@ class Outside(Chain):
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{self.port}/v1/regions/all{path}", timeout=10
+            f"http://127.0.0.1:{self.port}/v1/regions/all{path}", timeout=HANG_S
         ) as answer:
             return json.load(answer)
 

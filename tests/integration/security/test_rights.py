@@ -41,6 +41,7 @@ from kcontrol.wire.names import Names
 from tests.integration.kafka.steps_maker import PIPELINE, TIMEOUT_MS, StepsMaker
 from tests.integration.security.desks import Desk
 from tests.support.owning import commit
+from tests.support.patience import HANG_S
 from tests.support.secured import SecuredBroker, eventually, granted
 
 _DEADLINE_S = 60.0
@@ -153,7 +154,7 @@ async def work(world: World, settings: ClusterSettings) -> None:
 
 async def consume(world: World, settings: ClusterSettings) -> None:
     def first() -> None:
-        with StepConsumer(PIPELINE, settings, from_step=1, timeout=30) as steps:
+        with StepConsumer(PIPELINE, settings, from_step=1, timeout=HANG_S) as steps:
             assert {name: len(records) for name, records in next(iter(steps)).records.items()} == {
                 "delays": 1,
                 "totals": 1,

@@ -13,9 +13,9 @@ import pytest
 from bench.questions.client import Asker
 from bench.questions.measure import SQL, check
 from bench.topics import KEYS
+from tests.support.patience import HANG_S
 
 WHOLE = [[0, 400], [1, 350], [2, KEYS - 750]]
-PATIENCE_S = 30.0
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def test_answers_as_of_new_steps_are_told_apart() -> None:
     with server([7, 7, 9, 9], WHOLE) as (url, enough):
         asker = Asker(url, "shop", SQL, check)
         with asker.asking(0.0):
-            assert enough.wait(PATIENCE_S)
+            assert enough.wait(HANG_S)
     assert [(each.step, each.is_new) for each in asker.answers[:4]] == [
         (7, True),
         (7, False),
@@ -72,7 +72,7 @@ def test_an_answer_that_is_not_whole_ends_it(rows: list[list[int]]) -> None:
     with server([7], rows) as (url, enough):
         asker = Asker(url, "shop", SQL, check)
         with pytest.raises(RuntimeError, match="an answer names"), asker.asking(0.0):
-            assert enough.wait(PATIENCE_S)
+            assert enough.wait(HANG_S)
     assert not asker.answers
 
 

@@ -15,6 +15,7 @@ from kcontrol.adapters.http.access import check_address, is_loopback, read_token
 from kcontrol.cli.source import check_number
 from kcontrol.definition.loader import load_pipeline
 from tests.support.container import IMAGE
+from tests.support.patience import HANG_S
 from tests.unit.docker.reading import DOCKER, ROOT, read, serves, standing, understood
 
 COMPOSE: dict[str, Any] = read(DOCKER / "compose.yaml")[0]
@@ -74,7 +75,7 @@ def test_its_secrets_are_those_that_the_script_makes_once_and_git_ignores(tmp_pa
     script = tmp_path / "secrets.sh"
     script.write_text((DOCKER / "secrets.sh").read_text())
     for _ in range(2):
-        subprocess.run(["sh", script], check=True, timeout=30)
+        subprocess.run(["sh", script], check=True, timeout=HANG_S)
         made = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
         assert sorted(made) == sorted(COMPOSE["secrets"])
         assert read_token(tmp_path / "secrets" / "kcontrol-token").matches(f"Bearer {made['kcontrol-token']}")
@@ -83,7 +84,7 @@ def test_its_secrets_are_those_that_the_script_makes_once_and_git_ignores(tmp_pa
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
     for secret in COMPOSE["secrets"].values():
         ignored = ["git", "check-ignore", "--quiet", f"docker/{secret['file']}"]
-        assert subprocess.run(ignored, cwd=ROOT, check=False, timeout=30).returncode == 0
+        assert subprocess.run(ignored, cwd=ROOT, check=False, timeout=HANG_S).returncode == 0
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -35,7 +35,7 @@ def asked(scenario: Callable[[httpx.AsyncClient], Awaitable[None]], token: Acces
     plane = Plane(settings, Projections(MemorySource(MemoryKafka()), clock), clock, make_registry())
 
     async def run() -> None:
-        transport = httpx.ASGITransport(make_app(plane, HttpLimits(), token))
+        transport = httpx.ASGITransport(make_app(plane, HttpLimits(request_timeout_s=HANG_S), token))
         async with httpx.AsyncClient(
             transport=transport, base_url="http://127.0.0.1", timeout=HANG_S
         ) as client:

@@ -19,6 +19,7 @@ from tests.fakes.memory_kafka import (
     MemorySource,
 )
 from tests.support.http_world import told_in
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 
 
@@ -45,9 +46,12 @@ def test_the_limit_of_a_server_is_the_one_that_it_was_given(
     listener = Listener(HttpOptions(limits=HttpLimits(max_look_offsets=limit)))
 
     def ask() -> str:
-        until(lambda: httpx.get(f"{listener.url}/health/ready").status_code == 200, "the server is ready")
+        until(
+            lambda: httpx.get(f"{listener.url}/health/ready", timeout=HANG_S).status_code == 200,
+            "the server is ready",
+        )
         (found,) = httpx.get(
-            f"{listener.url}/v1/pipelines/p/completion", params={"token": "input:0:6"}
+            f"{listener.url}/v1/pipelines/p/completion", params={"token": "input:0:6"}, timeout=HANG_S
         ).json()["records"]
         return str(found["note"])
 

@@ -11,6 +11,7 @@ from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_metrics
 from kcontrol.sessions.health import HangLimits, Health
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 
 
@@ -28,7 +29,7 @@ def test_the_probe_of_a_node_fails_while_its_event_loop_is_blocked_or_its_engine
     health = Health(HangLimits.of(20_000), hand)
 
     def asked() -> tuple[int, str]:
-        answer = httpx.get(f"{listener.url}/health/live")
+        answer = httpx.get(f"{listener.url}/health/live", timeout=HANG_S)
         return answer.status_code, answer.json()["status"]
 
     async def the_loop_is_blocked() -> None:

@@ -36,7 +36,7 @@ class MadeUpJvm:
 
 
 def asked(scenario: Scenario, profiler: Profiler, token: AccessToken | None = None) -> None:
-    app = make_metrics_app(make_registry(), HttpLimits(), token, profiler)
+    app = make_metrics_app(make_registry(), HttpLimits(request_timeout_s=HANG_S), token, profiler)
 
     async def run() -> None:
         transport = httpx.ASGITransport(app)

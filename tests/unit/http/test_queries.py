@@ -40,6 +40,7 @@ from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.patience import HANG_S
 
 SECRET = "0123456789abcdef-secret"
+PATIENT = HttpLimits(request_timeout_s=HANG_S)
 PATH = "/v1/pipelines/p/query"
 ANSWER = TableAnswer("p", 7, 1_007, [TableColumn("n", "bigint")], [[1], [None]], True, ["a note"])
 TOLD = {
@@ -71,7 +72,7 @@ def query_server(oracle: Oracle, token: str = "") -> Iterator[str]:
 
     async def run() -> None:
         begun.set()
-        await listener.serve(make_query_app(oracle.ask, HttpLimits(), given))
+        await listener.serve(make_query_app(oracle.ask, PATIENT, given))
 
     with listener.in_thread(run):
         assert begun.wait(HANG_S)
@@ -83,7 +84,7 @@ def serving(ask: Ask, scenario: Callable[[httpx.AsyncClient], Any]) -> None:
         registry, clock = make_registry(), SystemClock()
         projections = Projections(MemorySource(MemoryKafka()), clock)
         plane = Plane(ClusterSettings(bootstrap_servers="127.0.0.1:1"), projections, clock, registry, ask=ask)
-        transport = httpx.ASGITransport(make_app(plane, HttpLimits(), None))
+        transport = httpx.ASGITransport(make_app(plane, PATIENT, None))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             await scenario(client)
 
@@ -100,7 +101,7 @@ def test_a_question_is_handed_on_and_its_answer_comes_back(tmp_path: Path) -> No
         await client.post(PATH, json={"sql": "SELECT 2", "step": 3, "limit": 5, "timeout_s": 4})
 
     with query_server(oracle, SECRET) as url:
-        assert httpx.post(url + PATH, json={"sql": "SELECT 1"}).status_code == 401
+        assert httpx.post(url + PATH, json={"sql": "SELECT 1"}, timeout=HANG_S).status_code == 401
         serving(QueryClient(url, file, 30).ask, scenario)
     assert oracle.asked == [
         TableQuestion("p", "SELECT 1", None, None, 28),
@@ -123,13 +124,13 @@ def test_a_refusal_is_the_same_from_the_query_server_and_from_whoever_hands_on(
     error: Exception, told: tuple[int, str]
 ) -> None:
     with query_server(Oracle(error)) as url:
-        direct = httpx.post(url + PATH, json={"sql": "x"})
+        direct = httpx.post(url + PATH, json={"sql": "x"}, timeout=HANG_S)
 
         async def scenario(client: httpx.AsyncClient) -> None:
             answer = await client.post(PATH, json={"sql": "x"})
             assert (answer.status_code, answer.json()) == (direct.status_code, direct.json())
 
-        serving(QueryClient(url, None, 30).ask, scenario)
+        serving(QueryClient(url, None, HANG_S).ask, scenario)
     problem = direct.json()
     assert (direct.status_code, problem["type"]) == (told[0], f"urn:kcontrol:problem:{told[1]}")
     assert (problem["detail"], problem["instance"]) == ("not so", PATH)

@@ -160,9 +160,8 @@ def test_a_new_process_copies_what_it_will_own_and_says_how_far_it_is(world: _Wo
             "nothing is saved"
         )
         logs = _logs(MORE, saved=world.checkpoint())
-        last = await world.until(_is_ready, it, logs)
+        last = await world.until(lambda said: _is_ready(said) and it.is_ready, it, logs)
         assert last.copied_bytes == last.total_bytes > 0
-        assert it.is_ready
         assert it.prepared is not None
         assert it.prepared.spec.owners == changed(WIDE, 3).owners
         said = await world.said()

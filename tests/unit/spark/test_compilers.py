@@ -18,6 +18,7 @@ from kcontrol.adapters.spark.session.compilers import (
     let_compilers_give_way,
 )
 from kcontrol.errors import SparkSettingError
+from tests.support.patience import HANG_S
 
 
 @pytest.mark.parametrize("text", ["20", "-1", "", "low", "1.5"])
@@ -60,7 +61,6 @@ def compiles():
 threading.Thread(target=compiles, daemon=True).start()
 sys.stdin.read()
 """
-PATIENCE_S = 30.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives threads a weight of their own")
@@ -71,7 +71,7 @@ def test_the_compilers_of_a_jvm_that_starts_give_way_before_it_has_started() -> 
     ):
         assert jvm.stdout is not None
         thread = int(jvm.stdout.readline())
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + HANG_S
         while os.getpriority(os.PRIO_PROCESS, thread) != 7:
             assert time.monotonic() < until, "nobody has looked at it"
             time.sleep(0.01)
