@@ -31,6 +31,7 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.adapters.spark.state.ahead import ahead_home
+from kcontrol.apps.agent.numbers import GivenNumber, given_number
 from kcontrol.apps.passing_on import PassedOn, nothing_to_close
 from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
@@ -68,7 +69,7 @@ class NodeOptions:
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are
     looked at for added partitions.
-    observer: looks on at it. listens, health, placement: see NodeSession.
+    observer: looks on at it. listens, health, placement: see NodeSession. number_from: where who stands by is given one.
     """
 
     node: int
@@ -80,6 +81,7 @@ class NodeOptions:
     listens: str = ""
     health: Health | None = None
     placement: AgentPlacement | None = None
+    number_from: Path | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -112,8 +114,12 @@ class NodeService:
         """With as many nodes as it has now."""
         return self._pipeline
 
+    def be(self, given: GivenNumber) -> None:
+        self._options = replace(self._options, node=given.node, placement=given.placement)
+        self.presence = Presence(self._options.work_dir, self._pipeline.name, given.node)
+
     async def until_free(self, bound: BoundQueries, say: Callable[[str], None]) -> WaitOver:
-        """Stand by until the node's number is free, with a committed step run again meanwhile.
+        """Stand by until the node's number is free, or one is given, with a committed step run again meanwhile.
 
         say: told how it stands by, for people. Raises what `resolve` and `Standby.until_free` raise, and
         SparkLostError.
@@ -138,7 +144,8 @@ class NodeService:
                 self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
             )
 
-        ports = StandbyPorts(resolved, warm, say, broken)
+        given = None if options.number_from is None else partial(given_number, options.number_from)
+        ports = StandbyPorts(resolved, warm, say, broken, given)
         try:
             who = self._pipeline.name, options.node, self._pipeline.nodes
             return await Standby(self._settings, *who, self.presence, ports).until_free()
@@ -267,16 +274,13 @@ class NodeService:
         """How one incarnation ended, and what place there is by the layout for which it did."""
         for warning in bound.warnings:
             _log.warning("%s", warning)
-        facts, partitions = bound.facts(), self._options.output_partitions
+        what = self._settings, self._pipeline, bound.facts(), bound.exchanges
+        partitions = self._options.output_partitions
         if bound.schemas and taken is None:
             # Schemas are put into the registry for a pipeline that is right alone.
-            await resolve(
-                self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
-            )
+            await resolve(*what, output_partitions=partitions)
         await asyncio.to_thread(self._book.prepare, bound.schemas)
-        spec = taken or await submit(
-            self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
-        )
+        spec = taken or await submit(*what, output_partitions=partitions)
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)
         joined(spec)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.numbers import GivenNumber
 from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.presence import Presence
@@ -34,17 +35,19 @@ NOTICE_EVERY_S = 0.05
 @dataclass(frozen=True)
 class WaitOver:
     """Why the wait is over. anew: the process is to begin again, not to take the number. spec: what is to be run
-    with the number; the definition in the log."""
+    with the number; the definition in the log. given: the number, if an agent has given it."""
 
     reason: str
     anew: bool = False
     spec: PipelineSpec | None = None
+    given: GivenNumber | None = None
 
 
 @dataclass(frozen=True)
 class StandbyPorts:
     """What the wait needs of whoever waits.
 
+    given: the number that an agent has given; None: none yet. Without that it is looked whether a number is free.
     resolve: the definition as it would be submitted now; raises what `submit.resolve` raises. warm_up: runs
     that committed step again. say: tells people. broken: raises when the process is of no use any more.
     """
@@ -53,6 +56,7 @@ class StandbyPorts:
     warm_up: Callable[[int], Awaitable[None]]
     say: Callable[[str], None]
     broken: Callable[[], None]
+    given: Callable[[], GivenNumber | None] | None = None
 
 
 class Standby:
@@ -96,6 +100,8 @@ class Standby:
 
     async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:
         spec, desired = logs.view.spec(), logs.view.desired()
+        if spec is None and self._given() is not None:
+            return WaitOver("it has a number, and nobody has submitted the pipeline", anew=True)
         if spec is None:
             self._say(f"stands by: pipeline {self._pipeline} has not been submitted yet")
             return None
@@ -104,8 +110,9 @@ class Standby:
         made = logs.committed.assignment
         if made is not None and made.live and spec.assignment == made.number and spec.nodes != self._nodes:
             return WaitOver("the layout was changed, to another number of nodes", anew=True)
+        given = self._given()
         if not await self._fits_in(spec):
-            if self._fitted:
+            if self._fitted or given is not None:
                 return WaitOver("another definition was submitted", anew=True)
             self._say(
                 f"stands by: the log has another definition ({spec.fingerprint}) than this process; it takes "
@@ -113,11 +120,16 @@ class Standby:
             )
             return None
         self._fitted = True
+        if given is not None:
+            return WaitOver(f"it is node {given.node} now", spec=spec, given=given)
         step = logs.committed.step
         if step and not self._warm:
             self._warm = True
             await self._ports.warm_up(step)
             return None  # That has taken a while: what was read is old.
+        if self._ports.given is not None:
+            self._say("stands by: for whichever node of the job loses its place")
+            return None
         now_ms = SystemClock().now_ms()
         reason = why_free(logs, self._node, now_ms, hearing.heard_ms, self._presence.gone)
         if reason:
@@ -139,8 +151,11 @@ class Standby:
         while time.monotonic() < until:
             self._ports.broken()
             await asyncio.sleep(NOTICE_EVERY_S)
-            if shown and self._presence.free:
+            if (shown and self._presence.free) or self._given() is not None:
                 return
+
+    def _given(self) -> GivenNumber | None:
+        return None if self._ports.given is None else self._ports.given()
 
     def _say(self, text: str) -> None:
         if text != self._said:

@@ -18,7 +18,7 @@ from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
 from kcontrol.apps.agent.placing import place as place_job
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, standbys_option
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
     AgentFacts,
@@ -94,6 +94,7 @@ def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSett
 @sign_option
 @click.option("--job", required=True, help="The job's name: that of the pipeline.")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many nodes it has.")
+@standbys_option
 @click.option("--tags", default="", metavar="A,B", help="What an agent must have, to run one of them.")
 @cluster_option
 @json_option
@@ -106,6 +107,7 @@ def place(
     key: Path | None,
     job: str,
     nodes: int,
+    standbys: int | None,
     tags: str,
     cluster: ClusterSettings,
     as_json: bool,
@@ -116,11 +118,13 @@ def place(
 
     \b
     Example:  kcontrol place flights.py --job flights --nodes 3
+              kcontrol place flights.py --job flights --nodes 3 --standby 1
     """
     check_pipeline_name(job)
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
     code = packed(Path(file), with_code, included, requirements, key) or check_file(file)
-    _show(asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, code, found))), as_json)
+    made = asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, code, found, standbys)))
+    _show(made, as_json)
 
 
 @click.command()

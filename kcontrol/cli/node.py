@@ -25,6 +25,7 @@ from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
+from kcontrol.apps.agent.numbers import GivenNumber, given_number
 from kcontrol.apps.agent.placements import placement_of
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
@@ -109,6 +110,12 @@ _Result = TypeVar("_Result")
     help="Archive Spark's Java classes in the background, as `kcontrol warm` does, if there is no archive.",
 )
 @click.option(
+    "--number-from",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="With --standby, by agents: a file in which this process finds which node it is, once it is one.",
+)
+@click.option(
     "--placement",
     metavar="FOUNDED_MS/GENERATION",
     help="By which entry of the cluster's log an agent starts this node: one of an older entry does not replace it.",
@@ -130,6 +137,7 @@ def node(
     new: bool,
     instead: bool,
     archives: bool,
+    number_from: Path | None,
     placement: str | None,
     host: str,
     port: int | None,
@@ -155,11 +163,19 @@ def node(
     """
     anew = has_begun_anew()
     pipeline = sized(load_definition(file, master, as_json), nodes)
+    given = _given(number_from, standby=standby, serves=port is not None)
+    number, standby = (number, standby) if given is None else (given.node, False)
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     placed = None if placement is None else placement_of(placement)
-    options = NodeOptions(number, nodes_dir(work_dir), create_outputs, health=health, placement=placed)
+    placed = placed if given is None else given.placement
+    options = NodeOptions(
+        *(number, nodes_dir(work_dir), create_outputs),
+        health=health,
+        placement=placed,
+        number_from=number_from,
+    )
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
@@ -197,6 +213,17 @@ def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "s
     return cast(Literal["", "standby", "new", "instead"], chosen[0] if chosen else "")
 
 
+def _given(number_from: Path | None, *, standby: bool, serves: bool) -> GivenNumber | None:
+    """The number that this process has by now."""
+    if number_from is None:
+        return None
+    if not standby or serves:
+        raise ConfigurationError(
+            "--number-from is for agents, with --standby and without --port: leave it out, and say --node"
+        )
+    return given_number(number_from)
+
+
 def _end(asked: _Asked, ended: Exit) -> None:
     """Begin anew, or say why the node is over."""
     if asked.begins_anew_after(ended):
@@ -230,10 +257,14 @@ class _Asked:
         """Whether it waits for the node to die."""
         return self.waits == "standby"
 
+    def being(self, given: GivenNumber) -> _Asked:
+        return replace(self, options=replace(self.options, node=given.node, placement=given.placement))
+
     def begins_anew_after(self, ended: Exit) -> bool:
         """Whether the process goes on from its beginning: to stand by for a pipeline that was stopped, or
         for the node that has replaced it."""
-        return ended.shut_down or (self.standby and ended.replaced)
+        is_told = self.options.number_from is not None  # Its agent counts it as the node that it is.
+        return ended.shut_down or (self.standby and ended.replaced and not is_told)
 
     def tell(self, what: str, facts: Mapping[str, Any], more: str = "") -> None:
         """On standard output, what this node does: a sentence, or its facts."""
@@ -318,7 +349,7 @@ async def _on_spark(asked: _Asked, start: SparkStart, stop: asyncio.Event) -> Ex
             make_in_background()
 
     def tell(what: str) -> None:
-        asked.tell(what, {"standby": what})
+        asked.tell(what, {"standby": what})  # As the node that it is by then.
 
     service, ended = NodeService(spark, asked.cluster, pipeline, options), None
     taken: PipelineSpec | None = None
@@ -338,6 +369,9 @@ async def _on_spark(asked: _Asked, start: SparkStart, stop: asyncio.Event) -> Ex
                 ended = Exit(released.reason, replaced=False, shut_down=True)
                 return ended
             taken = released.spec
+            if released.given is not None:
+                service.be(released.given)
+                asked = asked.being(released.given)
             tell(f"takes over: {released.reason}")
         try:
             ended = await _before(stop, service.run(bound, joined, taken))

@@ -86,6 +86,16 @@ def nodes_option(command: _Command) -> _Command:
     )(command)
 
 
+standbys_option = click.option(
+    "--standby",
+    "standbys",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Have so many processes stand by, with everything ready, for nodes whose host dies. Default: as many as the job has, "
+    "0 at first.",
+)
+
+
 look_option = click.option(
     "--max-look-offsets",
     type=click.IntRange(1, 100_000_000),

@@ -20,7 +20,7 @@ from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.submit import submit as submit_definition
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option, standbys_option
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
@@ -55,6 +55,7 @@ from kcontrol.wire.json import to_json_line
     metavar="PATH",
     help="Where FILE is on the hosts, below the agents' --files. Default: its name.",
 )
+@standbys_option
 @package_option
 @include_option
 @requirements_option
@@ -69,6 +70,7 @@ def submit(
     only_print: bool,
     place: bool | None,
     host_file: str | None,
+    standbys: int | None,
     with_code: bool,
     included: tuple[Path, ...],
     requirements: Path | None,
@@ -81,11 +83,14 @@ def submit(
 
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
+              kcontrol submit flights.py --nodes 3 --standby 1
     """
     if with_code and host_file is not None:
         raise ConfigurationError(
             "--host-file is for a file that the hosts have, and --package for one that they are given"
         )
+    if standbys and place is False:
+        raise ConfigurationError("--standby is for agents, and --no-place for whoever starts nodes himself")
     code = packed(file, with_code, included, requirements, key) or check_file(host_file or file.name)
     pipeline = sized(load_definition(file, None, as_json), nodes)
     as_it_runs = pipeline if only_print or place is False else asyncio.run(_as_it_runs(pipeline, cluster))
@@ -94,7 +99,7 @@ def submit(
         click.echo(to_json_line(spec))
         return
     wanted = pipeline.nodes if as_it_runs is not pipeline else spec.nodes
-    placing = place_if_there_are_agents(cluster, spec.pipeline, wanted, code, place)
+    placing = place_if_there_are_agents(cluster, spec.pipeline, wanted, code, place, standbys)
     made = asyncio.run(placing)
     what = [] if made is None else list(made.changes)
     facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes, "placed": what}

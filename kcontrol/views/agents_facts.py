@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import EMPTY, ClusterJob, Replica
+from kcontrol.core.cluster.model import EMPTY, STANDBY, ClusterJob, Replica
 from kcontrol.views.base import Facts
 
 
@@ -104,8 +104,13 @@ class JobFacts(Facts):
     places: Mapping[str, str | None] = Field(
         description="By TASK/INDEX: the agent that runs the node; null if nobody does."
     )
+    standbys: int = Field(
+        description="So many processes are to stand by for its nodes; where they do, places has as standby/INDEX."
+    )
     waits: str = Field(description="Why it does not run; '' if it does, or has ended.")
-    error: str = Field(description="Why it has failed; '' if it has not.")
+    error: str = Field(
+        description="Why it has failed, or why nothing stands by for it any more; '' if neither is so."
+    )
     resizes: str = Field(
         description="What another number of nodes waits for; '' if it has as many as it is to have."
     )
@@ -120,7 +125,12 @@ class JobFacts(Facts):
             return self.state + (f": {self.error}" if self.error else "")
         if self.waits:
             return f"waits: {self.waits}"
-        return ", ".join(f"{unit} on {agent}" for unit, agent in self.places.items())
+        words = [
+            f"{unit} on {agent}" if agent else f"{unit} has no place" for unit, agent in self.places.items()
+        ]
+        there = sum(unit.startswith(f"{STANDBY}/") for unit, agent in self.places.items() if agent)
+        words += [f"{there} of {self.standbys} standbys have room"] if there < self.standbys else []
+        return ", ".join([*words, *filter(None, (self.error,))])
 
 
 class EntryFacts(Facts):
@@ -189,6 +199,7 @@ def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> Job
         package=job.package,
         revision=job.revision,
         places=places,
+        standbys=job.standbys,
         waits=_why_it_waits(value, job, entries),
         error=job.error,
         resizes=resizing(value, job),

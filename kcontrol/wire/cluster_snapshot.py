@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     RESIZE_LEVEL,
+    STANDBY_LEVEL,
     Agent,
     ClusterJob,
     ClusterPolicy,
@@ -100,7 +101,9 @@ def _schema(level: int) -> Schema:
     versions = released_schemas()[ClusterSnapshot.__name__]
     if level < RESIZE_LEVEL:
         return versions[0]
-    return versions[1] if level < AS_OF_LEVEL else versions[2]
+    if level < AS_OF_LEVEL:
+        return versions[1]
+    return versions[2] if level < STANDBY_LEVEL else versions[3]
 
 
 def replica_of(data: bytes) -> Replica | None:

@@ -16,7 +16,7 @@ from kcontrol.apps.agent.environments import HostEnvironments
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.placements import placement_text
 from kcontrol.apps.agent.requirements import pinned
-from kcontrol.core.cluster.model import ClusterJob, Unit
+from kcontrol.core.cluster.model import STANDBY, ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.packages import PACKAGE, CodePackage
@@ -85,9 +85,12 @@ class NodeCommands:
         python: str = sys.executable,
     ) -> Sequence[str]:
         # While it is given another number of nodes, only its pipeline's log knows how many it has.
-        new = ("--new",) if job.kept else ()
+        waits = ("--new",) if job.kept else ()
+        number = unit[2]
+        if unit[1] == STANDBY and job.standbys:
+            number, waits = 0, ("--standby",)
         return self._kcontrol(
-            *(python, "node", str(file), "--node", str(unit[2]), "--nodes", str(job.nodes), *new),
+            *(python, "node", str(file), "--node", str(number), "--nodes", str(job.nodes), *waits),
             *("--work-dir", str(self._work_dir), "--placement", placement_text(placement)),
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_packages_topic
 from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import FILE, PACKAGES_TAG, check_file
 from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, resize
+from kcontrol.apps.agent.standbys import needs_standbys, set_standbys
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
 from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
@@ -38,14 +39,32 @@ UPLOAD_TIMEOUT_S = 120.0
 
 
 async def place(
-    view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...] = ()
+    view: ClusterView,
+    job: str,
+    nodes: int,
+    code: str | JobCode,
+    tags: tuple[str, ...] = (),
+    standbys: int | None = None,
 ) -> LoggedEntry:
     """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
     With another number of nodes alone those that stay go on, where the pipeline can be changed while it runs.
 
-    code: the path of a file below the hosts' folders, or what they are given. Raises NotFoundError, ClusterError,
-    ConfigurationError, NotNowError.
+    code: the path of a file below the hosts' folders, or what they are given. standbys: so many processes stand by for its
+    nodes; None: as many as there are. Raises NotFoundError, ClusterError, ConfigurationError, NotNowError.
     """
+    if standbys:
+        await needs_standbys(view)
+    made = await _place(view, job, nodes, code, tags)
+    known = view.replica.jobs[job]
+    if standbys is None or known.standbys == standbys:
+        return made
+    stands = await set_standbys(view, job, standbys)
+    return replace(stands, changes=(*made.changes, *stands.changes))
+
+
+async def _place(
+    view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...]
+) -> LoggedEntry:
     package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.package.name
     tags = tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
     task = TaskSpec(TASK, nodes, nodes, tags)
@@ -109,7 +128,12 @@ async def _want_running(settings: ClusterSettings, job: str) -> None:
 
 
 async def place_if_there_are_agents(
-    settings: ClusterSettings, job: str, nodes: int, code: str | JobCode, wanted: bool | None
+    settings: ClusterSettings,
+    job: str,
+    nodes: int,
+    code: str | JobCode,
+    wanted: bool | None,
+    standbys: int | None = None,
 ) -> LoggedEntry | None:
     """After a pipeline was submitted. None, and nothing is done, where there are no agents, or it is not wanted.
 
@@ -121,7 +145,7 @@ async def place_if_there_are_agents(
     view = ClusterView(settings)
     try:
         if await view.exists() and (await view.look()).members:
-            return await place(view, job, nodes, code)
+            return await place(view, job, nodes, code, standbys=standbys)
     finally:
         await view.close()
     if wanted:

@@ -22,8 +22,10 @@ from pathlib import Path
 
 import psutil
 
+from kcontrol.apps.agent.numbers import GivenNumber, give_number
 from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.work import RunningUnit
+from kcontrol.core.model import AgentPlacement
 
 _log = logging.getLogger("kcontrol.agent")
 
@@ -53,6 +55,19 @@ class HostProcess:
     @property
     def running(self) -> RunningUnit:
         return RunningUnit(self.unit, self.generation, self.moved_ms)
+
+    def remember(self) -> None:
+        """For the next life of its agent."""
+        facts = dict(zip(("job", "task", "index"), self.unit, strict=True))
+        facts |= {
+            "generation": self.generation,
+            "pid": self.pid,
+            "identity": self.identity,
+            "began_s": self.began_s,
+        }
+        written = self.folder / "process.json.new"
+        written.write_text(json.dumps(facts), encoding="utf-8")
+        written.replace(self.folder / "process.json")
 
     def is_alive(self) -> bool:
         if self.child is not None and self.child.poll() is not None:
@@ -95,13 +110,14 @@ def identity_of(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndedProcess:
-    """One that has ended by itself. lived_s: for how long it ran."""
+    """One that has ended by itself. lived_s: for how long it ran. folder: where what is known of it lies."""
 
     unit: Unit
     generation: int
     code: int | None
     said: str
     lived_s: float
+    folder: Path
 
 
 class HostProcesses:
@@ -152,15 +168,23 @@ class HostProcesses:
                 start_new_session=True,
             )
         identity, began_s = identity_of(child.pid), time.time()
-        facts = dict(zip(("job", "task", "index"), unit, strict=True))
-        facts |= {"generation": generation, "pid": child.pid, "identity": identity, "began_s": began_s}
-        written = folder / "process.json.new"
-        written.write_text(json.dumps(facts), encoding="utf-8")
-        written.replace(folder / "process.json")
-        self._all[unit, generation] = HostProcess(
-            *(unit, generation, folder, child.pid, identity, began_s), child=child
-        )
+        process = HostProcess(*(unit, generation, folder, child.pid, identity, began_s), child=child)
+        process.remember()
+        self._all[unit, generation] = process
         return child.pid
+
+    def number_file(self, unit: Unit, generation: int) -> Path:
+        """Where a standby of this placement finds its number."""
+        return self._folder_of(unit, generation) / "number"
+
+    def give(self, one: RunningUnit, unit: Unit, placement: AgentPlacement) -> int:
+        """The process of a standby is this node from now on, and is told so; its process id."""
+        process = self._all[one.unit, one.generation]
+        give_number(process.folder / "number", GivenNumber(unit[2], placement))
+        process.unit, process.generation = unit, placement.generation
+        process.remember()
+        self._all[unit, placement.generation] = self._all.pop((one.unit, one.generation))
+        return process.pid
 
     def stop(self, one: RunningUnit, now_ms: int) -> None:
         """SIGTERM, once; `tend` sees to the rest."""
@@ -193,7 +217,8 @@ class HostProcesses:
             if told is None:
                 ended.append(
                     EndedProcess(
-                        *key, process.exit_code(), process.last_words(), time.time() - process.began_s
+                        *(*key, process.exit_code(), process.last_words()),
+                        *(time.time() - process.began_s, process.folder),
                     )
                 )
             else:
@@ -202,7 +227,7 @@ class HostProcesses:
 
     def forget(self, one: EndedProcess) -> None:
         """What is to be remembered of it is remembered."""
-        shutil.rmtree(self._folder_of(one.unit, one.generation), ignore_errors=True)
+        shutil.rmtree(one.folder, ignore_errors=True)
 
     def _folder_of(self, unit: Unit, generation: int) -> Path:
         return self._folder / "-".join((*map(str, unit), str(generation)))

@@ -23,8 +23,9 @@ from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
+from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Unit
 from kcontrol.core.cluster.unit_ends import Hope
+from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
@@ -221,6 +222,8 @@ class AgentSession:
         self._processes.mark_moved(found.handed_over, now_ms)
         for one in found.stop:
             self._processes.stop(one, now_ms)
+        for one, unit, place in found.given:
+            self._give(one, unit, place.generation)
         if found.start:
             self._command.keep({job.package for job in self.replica.active()})
         for unit, place in found.start:
@@ -228,6 +231,14 @@ class AgentSession:
         self._keep_coordinator(now_ms)
         if self._leaves and self._machine.removed and not self._processes.running():
             self._gone.set()
+
+    def _give(self, one: RunningUnit, unit: Unit, generation: int) -> None:
+        """The process of a standby goes on as this node, as soon as one could be started."""
+        if not self._processes.is_free(unit):
+            return
+        pid = self._processes.give(one, unit, AgentPlacement(self.replica.founded_ms, generation))
+        self._not_before_ms.pop(unit, None)
+        self._tell(f"has who stood by run {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
     def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
         """Once no older process of the unit is left here, which has its working directory."""
@@ -242,6 +253,8 @@ class AgentSession:
             return
         if command is None:
             return
+        if unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys:
+            command = (*command, "--number-from", str(self._processes.number_file(unit, generation)))
         pid = self._processes.start(unit, generation, command)
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 

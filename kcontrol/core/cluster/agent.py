@@ -329,9 +329,9 @@ class AgentMachine:
         it was not lately, or before this incarnation is in the log."""
         if not self._has_read:
             return Work()
-        found = work(self.replica, self.me, running, now_ms, self._limits.handover_ms)
+        found = work(self.replica, self.me, tuple(running), now_ms, self._limits.handover_ms)
         if not self.may_start(now_ms):
-            return replace(found, start=())
+            return replace(found, start=(), given=())
         return replace(found, start=tuple(one for one in found.start if not self._is_over(*one)))
 
     def _is_over(self, unit: Unit, place: Place) -> bool:

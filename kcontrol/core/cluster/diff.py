@@ -83,6 +83,8 @@ def _changed_job(was: ClusterJob, is_: ClusterJob) -> str:
         return f"its pipeline has {is_.kept or is_.nodes} nodes"
     if was.done != is_.done:
         return f"done: {', '.join(is_.done)}"
+    if (was.standbys, was.error) != (is_.standbys, is_.error):
+        return f"{is_.standbys} standbys" + (f": {is_.error}" if is_.error else "")
     return "submitted again, unchanged"
 
 
@@ -94,6 +96,8 @@ def _places(before: Replica, after: Replica) -> Iterator[str]:
             job, task, index = unit
             there = "nowhere" if new is None else f"on {new.agent} (generation {new.generation})"
             here = "" if old is None else f", was on {old.agent}"
+            if new is not None and new.stood_by:
+                here += f", by the process of standby {new.standby}"
             yield f"{job}/{task}/{index} {there}{here}"
     if before.coordinators != after.coordinators:
         yield f"coordinators on {', '.join(place.agent for place in after.coordinators) or 'nobody'}"

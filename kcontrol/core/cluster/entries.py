@@ -116,6 +116,16 @@ class ResizeJob:
 
 
 @dataclass(frozen=True, slots=True)
+class SetStandbys:
+    """So many processes that stand by for the nodes of a job; nothing else of it changes. as_of: as of a submission."""
+
+    job: str
+    request: str
+    as_of: int
+    standbys: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobResized:
     """The log of a job's pipeline says how many nodes its layout has, and no change of it is under way.
 
@@ -227,6 +237,7 @@ ClusterEntry = (
     | SubmitJob
     | KillJob
     | ResizeJob
+    | SetStandbys
     | JobResized
     | CompleteTask
     | TaskFailed

@@ -1,4 +1,4 @@
-"""Jobs: submitted, submitted again, killed, completed, failed. A wish carries how far its author had read the
+"""Jobs: submitted, submitted again, killed, completed. A wish carries how far its author had read the
 log, so that the same wish that arrives twice, or late, is void without anybody remembering it."""
 
 from __future__ import annotations
@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import CompleteTask, KillJob, ResizeJob, SubmitJob, TaskFailed
-from kcontrol.core.cluster.model import RESUMED_LEVEL, ClusterJob, JobState, Place, TaskSpec, bad_key
+from kcontrol.core.cluster.entries import CompleteTask, KillJob, ResizeJob, SetStandbys, SubmitJob
+from kcontrol.core.cluster.model import RESUMED_LEVEL, STANDBY, ClusterJob, JobState, Place, TaskSpec
 
 
 def on_submit(change: Change, entry: SubmitJob) -> None:
@@ -26,7 +26,8 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
         change.put_job(replace(known, touched=change.offset, request=entry.request))
         return
     else:
-        change.put_job(replace(_resumed(known, job), id=known.id))
+        job = replace(_resumed(known, job), id=known.id, standbys=known.standbys if job.takes_standbys else 0)
+        change.put_job(job)
         _place_anew(change, job)
     forget_bad(change, entry.job)
     change.reschedule = True
@@ -40,7 +41,7 @@ def _resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
     return replace(job, kept=known.kept, most=max(known.most, job.nodes))
 
 
-def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob) -> None:
+def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob | SetStandbys) -> None:
     """Raises EntryRejectedError for a wish that was made before the newest one about its job counted."""
     known = change.replica.jobs.get(entry.job)
     if entry.as_of < (change.replica.forgotten if known is None else known.touched):
@@ -76,7 +77,8 @@ def _place_anew(change: Change, job: ClusterJob) -> None:
         old = change.replica.allocations.get(job.name, {}).get(task.name, ())
         return tuple(None if place is None else Place(place.agent, change.offset) for place in old)
 
-    places = {task.name: found for task in job.tasks if (found := moved(task))}
+    placed = (*job.tasks, *(task for task in job.placed_tasks if task.name == STANDBY))
+    places = {task.name: found for task in placed if (found := moved(task))}
     change.set(allocations={**change.replica.allocations, job.name: places})
 
 
@@ -85,10 +87,10 @@ def on_kill(change: Change, entry: KillJob) -> None:
     if job is None or not job.active:
         raise EntryRejectedError("no such job is active")
     up_to_date(change, entry)
-    _finish(change, replace(job, state=JobState.KILLED, request=entry.request))
+    finish(change, replace(job, state=JobState.KILLED, request=entry.request, error=""))
 
 
-def _finish(change: Change, job: ClusterJob) -> None:
+def finish(change: Change, job: ClusterJob) -> None:
     """It gets no place any more. The newest finished jobs are kept, and how far what was forgotten
     reached. Those that were given another number of nodes are not counted among them: it has to be known when they are
     submitted again."""
@@ -124,23 +126,4 @@ def on_complete(change: Change, entry: CompleteTask) -> None:
         change.put_job(job)
         change.reschedule = True
     else:
-        _finish(change, replace(job, state=JobState.COMPLETED))
-
-
-def on_task_failed(change: Change, entry: TaskFailed) -> None:
-    replica = change.replica
-    change.author(entry.agent, entry.incarnation)
-    unit = (entry.job, entry.task, entry.index)
-    job = replica.jobs.get(entry.job)
-    places = replica.allocations.get(entry.job, {}).get(entry.task, ())
-    place = places[entry.index] if 0 <= entry.index < len(places) else None
-    if job is None or not job.active or place != Place(entry.agent, entry.generation):
-        raise EntryRejectedError("it is not placed so any more")
-    bad = (*replica.bad.get(bad_key(unit), ()), entry.agent)
-    if entry.useless or len(bad) >= replica.policy.bad_agents:
-        where = ", ".join(bad)
-        error = f"node {entry.index} of task {entry.task} failed on {where}: {entry.error}"
-        _finish(change, replace(job, state=JobState.FAILED, error=error))
-        return
-    change.set(bad={**replica.bad, bad_key(unit): bad})
-    change.reschedule = True
+        finish(change, replace(job, state=JobState.COMPLETED, error=""))

@@ -16,13 +16,18 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 5
+LATEST_LEVEL = 6
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
 """From here on one that ended meanwhile is given it still, once it is submitted again."""
 AS_OF_LEVEL = 5
 """From here on what operators wish, too, says how far they had read, and so counts once."""
+STANDBY_LEVEL = 6
+"""From here on jobs may have standbys."""
+
+STANDBY = "standby"
+"""As the task of a unit: a process that has no number yet, and is given that of a node which loses its place."""
 
 LEFT_OUT = "left out"
 """Of a field that came with a later level: what it is where it is no part of the canonical form."""
@@ -151,10 +156,24 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Who runs a unit or a coordinator, and the offset of the entry that put it there."""
+    """Who runs a unit or a coordinator, and the offset of the entry that put it there.
+
+    standby, stood: of a node that was given to a standby of its job, which index that had, and the generation by which
+    it stood by; its process is the node from here on. -1: none.
+    """
 
     agent: str
     generation: int
+    standby: int = field(default=-1, metadata={LEFT_OUT: -1})
+    stood: int = field(default=-1, metadata={LEFT_OUT: -1})
+
+    @property
+    def stood_by(self) -> bool:
+        """Whether a process that stood by is to run it."""
+        return self.standby >= 0
+
+    def is_of(self, agent: str, generation: int) -> bool:
+        return (self.agent, self.generation) == (agent, generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +185,7 @@ class ClusterJob:
     read as far is void. request: of that entry. package: what is run, by a name that says its content. done:
     tasks that are complete. kept: while it is being given another number of nodes, so many are not taken
     away, because its pipeline's layout has them; 0: it is not; of an ended job: it was. most: so many it may have by now.
+    standbys: so many processes are to stand by for its nodes. error: why it has failed, or why its standbys were given up.
     """
 
     name: str
@@ -182,6 +202,7 @@ class ClusterJob:
     error: str = ""
     kept: int = field(default=0, metadata={LEFT_OUT: 0})
     most: int = field(default=0, metadata={LEFT_OUT: 0})
+    standbys: int = field(default=0, metadata={LEFT_OUT: 0})
 
     @property
     def open_tasks(self) -> tuple[TaskSpec, ...]:
@@ -190,9 +211,22 @@ class ClusterJob:
         return tuple(replace(task, min=self.kept, max=self.most) for task in tasks) if self.kept else tasks
 
     @property
+    def placed_tasks(self) -> tuple[TaskSpec, ...]:
+        """Whatever may be placed: its open tasks, and then its standbys, which it does not need to run."""
+        tasks = self.open_tasks
+        if not self.standbys or not tasks:
+            return tasks
+        return (*tasks, TaskSpec(STANDBY, 0, self.standbys, tasks[0].tags))
+
+    @property
     def resizable(self) -> bool:
         """Whether it is one set of nodes, of a number that is given."""
         return len(self.tasks) == 1 and self.tasks[0].min == self.tasks[0].max
+
+    @property
+    def takes_standbys(self) -> bool:
+        """Whether its nodes are told apart by their numbers alone."""
+        return self.resizable and self.tasks[0].name != STANDBY
 
     @property
     def nodes(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core.cluster import jobs, joining, resizing, upkeep
+from kcontrol.core.cluster import failures, jobs, joining, resizing, standbys, upkeep
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import (
     Abort,
@@ -31,6 +31,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
     SubmitJob,
     TaskFailed,
 )
@@ -50,8 +51,9 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     KillJob: jobs.on_kill,
     ResizeJob: resizing.on_resize,
     JobResized: resizing.on_resized,
+    SetStandbys: standbys.on_set_standbys,
     CompleteTask: jobs.on_complete,
-    TaskFailed: jobs.on_task_failed,
+    TaskFailed: failures.on_task_failed,
     Drain: upkeep.on_drain,
     Configure: upkeep.on_configure,
     DrainAgent: upkeep.on_drain_agent,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.model import AgentStage, Place, Replica, Unit
+from kcontrol.core.cluster.model import STANDBY, AgentStage, Place, Replica, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,13 @@ class RunningUnit:
 @dataclass(frozen=True, slots=True)
 class Work:
     """stop: to be ended now. handed_over: placed elsewhere, which the process there will bring to an end by
-    joining. start: units that run nowhere on this host, each with its place."""
+    joining. start: units that run nowhere on this host, each with its place. given: standbys whose process is to be that unit,
+    at that place, from now on."""
 
     stop: tuple[RunningUnit, ...] = ()
     handed_over: tuple[RunningUnit, ...] = ()
     start: tuple[tuple[Unit, Place], ...] = ()
+    given: tuple[tuple[RunningUnit, Unit, Place], ...] = ()
 
 
 def wanted(replica: Replica, me: Identity) -> dict[Unit, Place]:
@@ -38,7 +40,7 @@ def wanted(replica: Replica, me: Identity) -> dict[Unit, Place]:
 
 
 def work(
-    replica: Replica, me: Identity, running: Iterable[RunningUnit], now_ms: int, handover_ms: int
+    replica: Replica, me: Identity, running: Collection[RunningUnit], now_ms: int, handover_ms: int
 ) -> Work:
     """handover_ms: after so long a unit that moved is ended here, if its new process has not done it.
 
@@ -48,11 +50,21 @@ def work(
     mine = wanted(replica, me)
     everywhere = replica.places()
     is_member = replica.stage(me.name) is AgentStage.MEMBER and me.is_known_by(replica)
-    stop, handed_over, kept = [], [], set()
+    stop, handed_over, given = [], [], []
+    kept = {one.unit for one in running if one.unit in mine and mine[one.unit].generation == one.generation}
+    waited_for = {
+        ((unit[0], STANDBY, place.standby), place.stood): unit
+        for unit, place in mine.items()
+        if place.stood_by and unit not in kept
+    }
     for one in running:
         place = mine.get(one.unit)
         if place is not None and place.generation == one.generation:
-            kept.add(one.unit)
+            continue
+        unit = waited_for.get((one.unit, one.generation))
+        if unit is not None:
+            given.append((one, unit, mine[unit]))
+            kept.add(unit)
             continue
         lingers = is_member and place is None and one.unit in everywhere
         if lingers and (one.moved_ms is None or now_ms - one.moved_ms < handover_ms):
@@ -60,4 +72,4 @@ def work(
         else:
             stop.append(one)
     start = sorted((unit, place) for unit, place in mine.items() if unit not in kept)
-    return Work(tuple(stop), tuple(handed_over), tuple(start))
+    return Work(tuple(stop), tuple(handed_over), tuple(start), tuple(given))

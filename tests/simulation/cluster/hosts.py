@@ -18,8 +18,18 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
 )
-from kcontrol.core.cluster.model import AS_OF_LEVEL, RESIZE_LEVEL, AgentStage, Mark, Place, Unit
+from kcontrol.core.cluster.model import (
+    AS_OF_LEVEL,
+    RESIZE_LEVEL,
+    STANDBY,
+    STANDBY_LEVEL,
+    AgentStage,
+    Mark,
+    Place,
+    Unit,
+)
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement, Desired, LayoutRequest
@@ -33,6 +43,7 @@ from tests.simulation.cluster.invariants import (
     NOT_STOPPED,
     SAME_VALUE,
 )
+from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
 
@@ -57,6 +68,7 @@ class Process:
     unit: Unit
     generation: int
     joined: bool = False
+    stood_by: bool = False
     moved_ms: int | None = None
 
     def running(self) -> RunningUnit:
@@ -83,6 +95,12 @@ class Host:
 
     def reaches(self, way: str, world: ClusterWorld) -> bool:
         return self.cut_until_ms.get(way, 0) <= world.now_ms
+
+
+def is_given(process: Process, agent: str, unit: Unit, place: Place) -> bool:
+    """Whether this is the standby whose process is to be that unit."""
+    stands = process.unit == (unit[0], STANDBY, place.standby) and process.generation == place.stood
+    return place.stood_by and place.agent == agent and stands
 
 
 class HostAgent:
@@ -163,6 +181,8 @@ class HostAgent:
         if isinstance(entry, ResizeJob | JobResized) and self.host.code_level < RESIZE_LEVEL:
             entry = None  # Its code can't read that.
         if isinstance(entry, DrainAgent | SetPolicy) and self.host.code_level < AS_OF_LEVEL:
+            entry = None
+        if isinstance(entry, SetStandbys) and self.host.code_level < STANDBY_LEVEL:
             entry = None
         self.machine.read(offset, entry)
         require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
@@ -271,6 +291,10 @@ class HostAgent:
             del host.processes[process.pid]
             world.counts["process ended by its agent"] += 1
             self.check_stopped(process)
+        for one, unit, place in found.given:
+            process = by_unit[one.unit, one.generation]
+            process.unit, process.generation, process.stood_by = unit, place.generation, True
+            world.counts["process of a standby is the node"] += 1
         for unit, place in found.start:
             self.start(unit, place, pids)
 
@@ -278,8 +302,12 @@ class HostAgent:
         known = self.world.truth.agents.get(self.name)
         is_mine = known is not None and known.incarnation in self.host.disk
         place = self.world.truth.places().get(process.unit)
-        rightly = is_mine and place == Place(self.name, process.generation)
+        rightly = is_mine and place is not None and place.is_of(self.name, process.generation)
         require(not rightly, NOT_STOPPED, (self.name, process))
+        given = is_mine and any(
+            is_given(process, self.name, *one) for one in self.world.truth.places().items()
+        )
+        require(not given, STOOD_BY_IS_THE_NODE, (self.name, process))
 
     def start(self, unit: Unit, place: Place, pids: list[int]) -> None:
         if unit[0] in self.host.broken_for:

@@ -18,15 +18,17 @@ from kcontrol.core.cluster.entries import (
     Prepare,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
     SubmitJob,
 )
 from kcontrol.core.cluster.explain import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
-from kcontrol.core.cluster.model import RESUMED_LEVEL, Replica, Scheduler, Unit, bad_key
+from kcontrol.core.cluster.model import RESUMED_LEVEL, STANDBY, Replica, Scheduler, Unit, bad_key
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
 from kcontrol.core.cluster.wards import Ward
 from tests.simulation.cluster.layouts import running_layouts
+from tests.simulation.cluster.standing import check_standbys, is_tagged, leaves_a_node
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ def check_entry(world: ClusterWorld, done: Applied) -> None:
     check_coordinators(done.after)
     check_jobs(done)
     check_layouts(world, done)
+    check_standbys(done)
     check_requests(world, done)
     check_log(world, done)
 
@@ -161,14 +164,14 @@ def check_places(done: Applied) -> None:
         job = value.jobs[unit[0]]
         require(job.active, ACTIVE_ONLY, (unit, job.state))
         require(place.generation >= job.revision, NEW_PROCESSES, (unit, place, job.revision))
-        task = next(one for one in job.tasks if one.name == unit[1])
+        task = next(one for one in job.placed_tasks + job.tasks if one.name == unit[1])
         require(set(task.tags) <= set(usable[place.agent].tags), TAGS, (unit, place))
         require(place.agent not in value.bad.get(bad_key(unit), ()), NOT_WHERE_IT_FAILED, (unit, place))
         is_new = place != before.get(unit)
         require(not is_new or place.generation == done.offset, NEW_GENERATION, (unit, place))
     for name, count in used.items():
         require(count <= usable[name].slots, WITHIN_SLOTS, (name, count))
-    if not any(task.tags for job in value.active() for task in job.tasks):
+    if not is_tagged(value):
         for unit in sorted(set(before) & set(now)):
             check_stays(done, unit, used)
 
@@ -176,7 +179,7 @@ def check_places(done: Applied) -> None:
 def check_stays(done: Applied, unit: Unit, used: Counter[str]) -> None:
     was, place = done.before.places()[unit], done.after.places()[unit]
     same_job = done.after.jobs[unit[0]].revision == done.before.jobs[unit[0]].revision
-    if place.agent == was.agent or not same_job:
+    if place.agent == was.agent or not same_job or leaves_a_node(done.after, unit, was.agent):
         return
     require(not _may_stay(done, unit, used), WELL_PLACED_STAYS, (unit, was, place))
 
@@ -210,7 +213,7 @@ def check_jobs(done: Applied) -> None:
     resumable = value.level >= RESUMED_LEVEL
     finished = [job.name for job in value.jobs.values() if not job.active and not (resumable and job.kept)]
     require(len(finished) <= value.policy.finished_jobs, BOUNDED_JOBS, finished)
-    if not value.bad and not any(task.tags for job in value.active() for task in job.tasks):
+    if not value.bad and not is_tagged(value):
         check_no_needless_wait(value)
 
 
@@ -219,11 +222,11 @@ def check_layouts(world: ClusterWorld, done: Applied) -> None:
         most = done.after.jobs[name].open_tasks[0].max
         require(most is not None and most >= layout.nodes, KEEPS_LAYOUT, (name, most, layout.nodes))
     if isinstance(done.entry, ResizeJob | JobResized):
-        tagged = any(task.tags for job in done.after.active() for task in job.tasks)
+        tagged = is_tagged(done.after)
         before, now = done.before.places(), done.after.places()
         used = Counter(place.agent for place in now.values())
         for unit in sorted(set(before) & set(now)):
-            goes_on = before[unit] == now[unit] or tagged or unit[0] != done.entry.job
+            goes_on = before[unit] == now[unit] or tagged or unit[0] != done.entry.job or unit[1] == STANDBY
             # As tags can, so can agents on which others could not run.
             goes_on = goes_on or (bool(done.after.bad) and not _may_stay(done, unit, used))
             require(goes_on, STAYING_GO_ON, (unit, before[unit], now[unit]))
@@ -247,7 +250,7 @@ def check_no_needless_wait(value: Replica) -> None:
 
 
 def check_requests(world: ClusterWorld, done: Applied) -> None:
-    if isinstance(done.entry, SubmitJob | KillJob | ResizeJob):
+    if isinstance(done.entry, SubmitJob | KillJob | ResizeJob | SetStandbys):
         request = (done.entry.job, done.entry.request)
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)

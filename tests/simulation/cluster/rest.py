@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.liveness import is_heard
-from kcontrol.core.cluster.model import Place
+from kcontrol.core.cluster.model import STANDBY
 from kcontrol.core.cluster.resizing import is_known
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import SAME_AT_REST
@@ -85,11 +85,14 @@ def _not_completed(s: ClusterSchedule) -> str | None:
 def _not_placed(s: ClusterSchedule) -> str | None:
     by_name = {host.name: host for host in s.hosts}
     for unit, place in s.world.truth.places().items():
+        stands = unit[1] == STANDBY
         running = [
             one
             for one in by_name[place.agent].processes.values()
-            if one.unit == unit and one.generation == place.generation and one.joined
+            if one.unit == unit and one.generation == place.generation and one.joined is not stands
         ]
+        if stands and len(running) == 1:
+            continue
         if len(running) != 1 or s.world.rightful[unit].pid != running[0].pid:
             return f"{unit} does not run where it is placed: {place}, {running}, {s.world.rightful.get(unit)}"
     return None
@@ -119,7 +122,8 @@ def _too_many(s: ClusterSchedule) -> str | None:
     placed = s.world.truth.places()
     for host in s.hosts:
         for process in host.processes.values():
-            as_placed = placed.get(process.unit) == Place(host.name, process.generation)
+            place = placed.get(process.unit)
+            as_placed = place is not None and place.is_of(host.name, process.generation)
             if not as_placed and not _nobody_ends_it(s, host, process):
                 return f"a process too many: {host.name} {process}"
     return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster.faults import Fault
+from tests.simulation.cluster.schedule import ClusterSchedule
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class ClusterRule:
     ends: bool = False
     """Whether jobs are killed while they are resized."""
     as_of: bool = False
+    stands: bool = False
+    """Whether jobs have standbys, and so are resized as well."""
+
+    def schedule(self, seed: int) -> ClusterSchedule:
+        resizes = self.resizes or self.stands
+        more = self.two_codes, resizes, self.ends, self.as_of, self.stands
+        return ClusterSchedule(seed, self.likely, *more)
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")

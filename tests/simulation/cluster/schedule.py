@@ -19,7 +19,14 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
 )
-from kcontrol.core.cluster.model import LATEST_LEVEL, RESUMED_LEVEL, ClusterPolicy, Place, Scheduler
+from kcontrol.core.cluster.model import (
+    AS_OF_LEVEL,
+    LATEST_LEVEL,
+    RESUMED_LEVEL,
+    STANDBY,
+    ClusterPolicy,
+    Scheduler,
+)
 from kcontrol.core.model import AgentPlacement
 from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
@@ -54,6 +61,7 @@ class ClusterSchedule:
         resizes: bool | None = None,
         ends: bool | None = None,
         as_of: bool | None = None,
+        stands: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -75,7 +83,12 @@ class ClusterSchedule:
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
         drawn = Random(f"as of {seed}").random() < 0.5
-        newest = LATEST_LEVEL if (drawn if as_of is None else as_of) else RESUMED_LEVEL
+        newest = AS_OF_LEVEL if (drawn if as_of is None else as_of) else RESUMED_LEVEL
+        self.standing = Random(f"standing by {seed}")
+        drawn = self.standing.random() < 0.3
+        self.stands = self.resizes and (drawn if stands is None else stands)
+        """Whether jobs have standbys."""
+        newest = LATEST_LEVEL if self.stands else newest
         self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
@@ -166,6 +179,8 @@ class ClusterSchedule:
             self.user.resizes()
         if self.resizes and self.user.ends and self.resizing.random() < 0.3:
             self.user.ends_and_begins()
+        if self.stands and self.standing.random() < 0.12:
+            self.user.stands()
         if self.resizes and self.resizing.random() < 0.1 and asker_frozen(self):
             self.done[asker_frozen.__name__] += 1
 
@@ -189,6 +204,8 @@ class ClusterSchedule:
         if world.layouts[process.unit[0]].ends(placement, process.joined):
             if self._ending.random() < 0.5:
                 self._end_with_its_job(host, process)
+        elif process.unit[1] == STANDBY:
+            pass  # It waits for a number.
         elif not process.joined:
             if random.random() < 0.3:
                 process.joined = True
@@ -200,7 +217,8 @@ class ClusterSchedule:
     def _end_with_its_job(self, host: Host, process: Process) -> None:
         del host.processes[process.pid]
         self.world.counts["process ended with its job"] += 1
-        rightly = self.world.truth.places().get(process.unit) == Place(host.name, process.generation)
+        place = self.world.truth.places().get(process.unit)
+        rightly = place is not None and place.is_of(host.name, process.generation)
         require(not rightly, NEWER_GO_ON, (host.name, process))
 
     # --- the end ------------------------------------------------------------------------------------------

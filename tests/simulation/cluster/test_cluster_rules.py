@@ -36,7 +36,7 @@ from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
 from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
 from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
-from tests.simulation.cluster.schedule import ClusterSchedule
+from tests.simulation.cluster.rules_of_standbys import RULES_OF_STANDBYS
 from tests.simulation.invariants import Violation
 
 SCHEDULES = 150
@@ -385,6 +385,7 @@ RULES = [
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
     *RULES_OF_ENDS,
+    *RULES_OF_STANDBYS,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(
@@ -407,7 +408,7 @@ def test_the_simulator_finds_what_a_rule_is_for(rule: ClusterRule) -> None:
     try:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                ClusterSchedule(seed, rule.likely, rule.two_codes, rule.resizes, rule.ends, rule.as_of).run()
+                rule.schedule(seed).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
                     print(f"seed {seed}: {violation.name}")  # noqa: T201

@@ -14,6 +14,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
     SubmitJob,
 )
 from kcontrol.core.cluster.model import AS_OF_LEVEL, Scheduler, TaskSpec
@@ -86,6 +87,19 @@ class User:
         if again and s.resizing.random() < 0.4:  # It is taken back.
             nodes = s.world.truth.jobs[job].kept
         s.say(ResizeJob(job, f"q{self._requests}", as_of, nodes))
+
+    def stands(self) -> None:
+        """So many standbys, mostly of a job that runs; or first the level that knows of them."""
+        s = self._schedule
+        self._requests += 1
+        if s.world.truth.level < s.newest_level and s.standing.random() < 0.7:
+            s.say(RaiseLevel(s.world.truth.level + 1))
+            return
+        active = [job.name for job in s.world.truth.active()]
+        job = s.standing.choice(active if active and s.standing.random() < 0.8 else JOBS)
+        s.say(
+            SetStandbys(job, f"q{self._requests}", len(s.world.log) - 1, s.standing.choice((0, 1, 1, 1, 2)))
+        )
 
     def ends_and_begins(self) -> None:
         """A job that is being given another number of nodes is killed; one that was is submitted again, mostly with the number

@@ -23,6 +23,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
     SubmitJob,
     TaskFailed,
 )
@@ -54,6 +55,7 @@ ENTRIES: list[ClusterEntry] = [
     KillJob("j", "r", 7),
     ResizeJob("j", "r", 7, 3),
     JobResized("j", 7, 9, 3),
+    SetStandbys("j", "r-4", 7, 2),
     CompleteTask("j", 7, "nodes"),
     TaskFailed("j", "nodes", 2, 7, "a", "a-1", "é", True),
     Drain("a", True),

@@ -50,7 +50,9 @@ def load(used: int, agent: Agent) -> Load:
 
 
 def board_of(replica: Replica, jobs: list[ClusterJob], allocations: Allocations) -> Board | None:
-    """jobs: all active ones. None if the value is not settled."""
+    """jobs: all active ones. None if the value is not settled, or a job has standbys, which move by other rules."""
+    if any(job.standbys for job in jobs):
+        return None
     agents = replica.usable()
     used = dict.fromkeys(agents, 0)
     jobs_on: dict[str, tuple[str, ...]] = {}

@@ -1,9 +1,10 @@
 """From counts to places, with the fewest moves.
 
 What is well placed stays, with its generation. Of fewer units the highest indices go; an index that is
-missing takes the agent of one that goes. The rest is put where fewest of the same job are, then where most
+missing takes the agent of one that goes. A node that has lost its place is given that of a standby of its job, and its
+process. The rest is put where fewest of the same job are, then where most
 room is. A unit that is well placed moves only if another could not be placed otherwise, which tags can bring
-about.
+about; and a standby that is beside a node of its job, to where none is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Mapping
 
-from kcontrol.core.cluster.model import Agent, Allocations, ClusterJob, Place, Replica, TaskSpec, Unit
+from kcontrol.core.cluster.model import (
+    STANDBY,
+    Agent,
+    Allocations,
+    ClusterJob,
+    Place,
+    Replica,
+    TaskSpec,
+    Unit,
+)
 from kcontrol.core.cluster.schedule.room import Tags
 
 Missing = list[tuple[Unit, TaskSpec]]
@@ -30,8 +40,10 @@ class Placing:
         self._agents = replica.usable()
         self._tags = {name: frozenset(agent.tags) for name, agent in self._agents.items()}
         self._by_job: Counter[tuple[str, str]] = Counter()
+        self._given: dict[str, set[int]] = {}
+        """By job, indices of standbys whose place a node has been given."""
         self._units: dict[str, set[Unit]] = {name: set() for name in self._agents}
-        self._tasks = {(job.name, task.name): task for job in replica.active() for task in job.open_tasks}
+        self._tasks = {(job.name, task.name): task for job in replica.active() for task in job.placed_tasks}
 
     # --- one unit ---------------------------------------------------------------------------------------
 
@@ -47,8 +59,11 @@ class Placing:
             place.agent in self._agents and self._has_room(place.agent) and self._may_run(unit, place.agent)
         )
 
-    def _put(self, unit: Unit, agent: str, generation: int | None = None) -> None:
-        self.places[unit] = Place(agent, self._offset if generation is None else generation)
+    def _put(self, unit: Unit, agent: str) -> None:
+        self._hold(unit, Place(agent, self._offset))
+
+    def _hold(self, unit: Unit, place: Place) -> None:
+        agent = self.places.setdefault(unit, place).agent
         self.used[agent] += 1
         self._by_job[unit[0], agent] += 1
         self._units[agent].add(unit)
@@ -66,14 +81,41 @@ class Placing:
         missing = [one for task in job.open_tasks for one in self._keep_task(job, task, counts[task.name])]
         return sorted(missing, key=lambda one: one[0][2])
 
+    def keep_standbys(self, job: ClusterJob, count: int) -> list[Unit]:
+        """Hold what is well placed, whichever its index, of those whose place no node has been given; what is missing."""
+        kept = 0
+        for index, place in enumerate(self._standbys(job)[: job.standbys]):
+            if kept < count and place is not None and self._stays((job.name, STANDBY, index), place):
+                self._hold((job.name, STANDBY, index), place)
+                kept += 1
+        units = [(job.name, STANDBY, index) for index in range(job.standbys)]
+        return [unit for unit in units if unit not in self.places][: count - kept]
+
+    def _standbys(self, job: ClusterJob) -> list[Place | None]:
+        now = self._replica.allocations.get(job.name, {}).get(STANDBY, ()) if job.standbys else ()
+        given = self._given.get(job.name, ())
+        return [None if index in given else place for index, place in enumerate(now)]
+
+    def _give(self, job: ClusterJob, unit: Unit, was: Place | None) -> bool:
+        """The place and the process of a standby to a node that has lost its own. While a job is given another number of nodes
+        its pipeline may have no such node, for which a standby can't wait."""
+        if was is None or job.kept:
+            return False
+        for index, place in enumerate(self._standbys(job)):
+            if place is not None and self._stays(unit, place):
+                self._hold(unit, Place(place.agent, self._offset, index, place.generation))
+                self._given.setdefault(job.name, set()).add(index)
+                return True
+        return False
+
     def _keep_task(self, job: ClusterJob, task: TaskSpec, count: int) -> Missing:
         now = self._replica.allocations.get(job.name, {}).get(task.name, ())
         holes = []
         for index in range(count):
             unit, place = (job.name, task.name, index), now[index] if index < len(now) else None
             if place is not None and self._stays(unit, place):
-                self._put(unit, place.agent, place.generation)
-            else:
+                self._hold(unit, place)
+            elif not self._give(job, unit, place):
                 holes.append(unit)
         spare = [place.agent for place in now[count:] if place is not None and place.agent in self._agents]
         return [(unit, task) for unit in holes if not self._take_over(unit, spare)]
@@ -94,7 +136,7 @@ class Placing:
             for index, place in enumerate(self._replica.allocations.get(job.name, {}).get(task.name, ())):
                 unit = (job.name, task.name, index)
                 if place is not None and self._stays(unit, place) and (task.max is None or index < task.max):
-                    self._put(unit, place.agent, place.generation)
+                    self._hold(unit, place)
 
     # --- what is missing --------------------------------------------------------------------------------
 
@@ -111,6 +153,39 @@ class Placing:
             if not self._put_best(unit, heaps[tags]) and not self._make_room(unit):
                 return False
         return True
+
+    def fill_standbys(self, missing: list[Unit]) -> None:
+        """Where no node of the job is, if there is such room; else wherever there is room, or nowhere."""
+        for unit in missing:
+            best = self._best_for_standby(unit)
+            if best is not None:
+                self._put(unit, best)
+        while any(self._moves_away(unit) for unit in sorted(self.places) if self._is_standby(unit)):
+            pass  # It has left room, be it for another one.
+
+    def _moves_away(self, unit: Unit) -> bool:
+        if not self._nodes_on(unit[0], self.places[unit].agent):
+            return False
+        best = self._best_for_standby(unit)
+        if best is None or self._nodes_on(unit[0], best):
+            return False
+        self._take(unit)
+        self._put(unit, best)
+        return True
+
+    def _best_for_standby(self, unit: Unit) -> str | None:
+        fitting = [one for one in self._agents if self._has_room(one) and self._may_run(unit, one)]
+        return min(
+            fitting,
+            key=lambda one: (self._nodes_on(unit[0], one) > 0, self._preference(unit[0], one)),
+            default=None,
+        )
+
+    def _is_standby(self, unit: Unit) -> bool:
+        return unit[1] == STANDBY and bool(self._replica.jobs[unit[0]].standbys)
+
+    def _nodes_on(self, job: str, agent: str) -> int:
+        return sum(one[0] == job and not self._is_standby(one) for one in self._units[agent])
 
     def _preference(self, job: str, agent: str) -> _Preference:
         used = 1_000 * self.used[agent] // max(1, self._agents[agent].slots)
@@ -156,7 +231,7 @@ class Placing:
                         best = (so_far, agent)
                     continue
                 for other in sorted(self._units[agent]):
-                    if self.places[other].generation == self._offset:
+                    if self._moves_for_nothing(other):
                         queue.appendleft((so_far, other, agent))
                     else:
                         queue.append((so_far + 1, other, agent))
@@ -164,6 +239,11 @@ class Placing:
             return False
         self._shift(came, best[1])
         return True
+
+    def _moves_for_nothing(self, unit: Unit) -> bool:
+        """It is new, and no process of it is ready; or no step waits for it."""
+        place = self.places[unit]
+        return self._is_standby(unit) or (place.generation == self._offset and not place.stood_by)
 
     def _shift(self, came: Mapping[str, tuple[Unit, str | None]], agent: str) -> None:
         at: str | None = agent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.core.cluster.model import Place, Replica
+from kcontrol.core.cluster.model import STANDBY, Place, Replica
 from kcontrol.core.cluster.schedule.board import Scheduled, board_of
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.schedule.sizes import Sizes
@@ -28,9 +28,15 @@ def schedule(replica: Replica, offset: int) -> Scheduled:
 
 def _place(sizes: Sizes, placing: Placing) -> str | None:
     """The first job that agents which could not run it keep from being placed. All keep what they have before
-    any takes more."""
+    any takes more, and standbys come last."""
     missing = {job.name: placing.keep(job, sizes.counts[job.name]) for job in sizes.jobs}
-    return next((job.name for job in sizes.jobs if not placing.fill(missing[job.name])), None)
+    standing = {
+        job.name: placing.keep_standbys(job, sizes.counts[job.name].get(STANDBY, 0)) for job in sizes.jobs
+    }
+    stuck = next((job.name for job in sizes.jobs if not placing.fill(missing[job.name])), None)
+    if stuck is None:
+        placing.fill_standbys([one for job in sizes.jobs for one in standing[job.name]])
+    return stuck
 
 
 def _coordinators(replica: Replica, placing: Placing, offset: int) -> tuple[Place, ...]:

@@ -102,6 +102,8 @@ class _Settling:
         self._take(name)
         if is_ is None or not is_.active:
             return None
+        if is_.standbys:
+            raise _NotSettledError
         self._count(is_, 1)
         self._jobs[name] = is_
         return is_

@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from kcontrol.core.cluster.model import ClusterJob, Scheduler, TaskSpec
+from kcontrol.core.cluster.model import STANDBY, ClusterJob, Scheduler, TaskSpec
 
 Counts = dict[str, int]
 """Units, by name of a task or of a job."""
@@ -18,12 +18,22 @@ def least(job: ClusterJob) -> int:
 
 
 def shared_out(job: ClusterJob, n: int, caps: Mapping[str, int]) -> Counts | None:
-    """n units over the open tasks, each within its minimum and its cap; None if they can't be."""
+    """n units over the open tasks, each within its minimum and its cap; None if they can't be. What these can't use is for
+    standbys."""
     tasks = job.open_tasks
     lowest = {task.name: task.min for task in tasks}
     highest = {task.name: max(caps[task.name], task.min) for task in tasks}
-    if not sum(lowest.values()) <= n <= sum(highest.values()):
+    beyond = max(0, n - sum(highest.values()))
+    if n < sum(lowest.values()) or beyond > (caps[STANDBY] if job.standbys else 0):
         return None
+    given = _nodes_shared_out(job, n - beyond, lowest, highest)
+    return {**given, STANDBY: beyond} if job.standbys else given
+
+
+def _nodes_shared_out(
+    job: ClusterJob, n: int, lowest: Mapping[str, int], highest: Mapping[str, int]
+) -> Counts:
+    tasks = job.open_tasks
     match job.task_scheduler:
         case Scheduler.GREEDY:
             return _greedy(tasks, lowest, highest, n)

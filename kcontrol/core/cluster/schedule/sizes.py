@@ -44,7 +44,7 @@ class Sizes:
 
     def _admit(self, job: ClusterJob) -> bool:
         caps = {}
-        for task in job.open_tasks:
+        for task in job.placed_tasks:
             eligible = self._room.eligible(frozenset(task.tags))
             caps[task.name] = eligible if task.max is None else min(task.max, eligible)
         given = shared_out(job, least(job), caps)
@@ -61,7 +61,7 @@ class Sizes:
         after = self._demand.copy()
         for name, (job, given) in changes.items():
             had = self.counts.get(name, {})
-            for task in job.open_tasks:
+            for task in job.placed_tasks:
                 after[frozenset(task.tags)] += given[task.name] - had.get(task.name, 0)
         if not self._room.fits(after):
             return False
