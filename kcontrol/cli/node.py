@@ -229,7 +229,9 @@ def _end(asked: _Asked, ended: Exit) -> None:
     if asked.begins_anew_after(ended):
         begin_anew()
     if ended.replaced:
-        name, number = asked.pipeline.name, asked.options.node
+        from_ = asked.options.number_from
+        given = None if from_ is None else given_number(from_)
+        name, number = asked.pipeline.name, asked.options.node if given is None else given.node
         raise ReplacedError(f"node {number} of pipeline {name!r} was replaced: {ended.reason}")
     if ended.relaid:
         raise LeftOutError(ended.reason)

@@ -72,8 +72,8 @@ class AgentFacts(Facts):
 
     agent: str
     stage: str = Field(description="How far it is in: a `member` runs nodes.")
-    slots: int = Field(description="Nodes that may run on its host.")
-    used: int = Field(description="Nodes that are placed there.")
+    slots: int = Field(description="Processes of jobs that may run on its host.")
+    used: int = Field(description="Nodes, and processes that stand by, that are placed there.")
     tags: list[str]
     draining: bool = Field(description="It gets no nodes.")
     coordinator: bool = Field(description="A coordinator runs on its host.")

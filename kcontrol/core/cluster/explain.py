@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.core.cluster.model import ClusterJob, Replica, Scheduler, TaskSpec
+from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Scheduler, TaskSpec
 from kcontrol.core.cluster.schedule.shares import least
 
 
@@ -28,7 +28,7 @@ def explain(replica: Replica, job: ClusterJob) -> str:
     if over := _beyond(replica, job):
         return over
     for unit, agents in sorted(replica.bad.items()):
-        if unit.startswith(f"{job.name}/"):
+        if unit.startswith(f"{job.name}/") and not (job.standbys and unit.split("/")[1] == STANDBY):
             return f"node {unit.rsplit('/', 1)[1]} could not run on {', '.join(agents)}, and nowhere else is room"
     earlier = [one.name for one in replica.active() if one.id < job.id and runs(replica, one)]
     total = sum(agent.slots for agent in replica.usable().values())

@@ -130,10 +130,11 @@ def _too_many(s: ClusterSchedule) -> str | None:
 
 
 def _nobody_ends_it(s: ClusterSchedule, host: Host, process: Process) -> bool:
-    """No agent of its host reads the log; and its job is active, and no other process takes its place, or it is forgotten, so
-    that nobody can tell its pipeline any more."""
+    """No agent of its host reads the log; and its job is active, and no other process takes its place, as none does that of
+    who stands by, or it is forgotten, so that nobody can tell its pipeline any more."""
     job = s.world.truth.jobs.get(process.unit[0])
-    waits = job is None or (job.active and process.unit not in s.world.truth.places())
+    is_standby = process.unit[1] == STANDBY
+    waits = job is None or (job.active and (is_standby or process.unit not in s.world.truth.places()))
     return waits and (host.agent is None or bool(host.lasting_cut))
 
 
