@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.entries import Leave, Prepare, ProposeSnapshot
-from kcontrol.core.cluster.model import Mark
+from kcontrol.core.cluster.model import STANDBY, Mark
 from tests.simulation.cluster.hosts import WAYS, Host
 from tests.simulation.cluster.world import TICK_MS
 
@@ -168,6 +168,21 @@ def node_process_killed(s: ClusterSchedule) -> bool:
 
 def host_can_not_run_a_job(s: ClusterSchedule) -> bool:
     s.any_host().broken_for.add(s.any_job())
+    return True
+
+
+def standby_can_not_run(s: ClusterSchedule) -> bool:
+    """The host of a standby can't run it any more, and it dies. In no draw of faults, as it is for jobs that have standbys."""
+    found = [
+        (host, pid)
+        for host in s.hosts
+        for pid, process in sorted(host.processes.items())
+        if process.unit[1] == STANDBY
+    ]
+    if not found:
+        return False
+    host, pid = s.standing.choice(found)
+    host.broken_for.add(host.processes.pop(pid).unit[0])
     return True
 
 

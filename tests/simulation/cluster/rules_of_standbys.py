@@ -74,30 +74,42 @@ def _jobs_have_standbys_at_any_level() -> Patches:
 
 DEATHS = (faults.host_killed, faults.host_added)
 RULES_OF_STANDBYS = (
-    ClusterRule(_a_standby_stays_beside_a_node, (standing.NOT_BESIDE_ITS_NODE,), DEATHS, stands=True),
-    ClusterRule(_a_standby_is_given_no_place, (standing.GIVEN_TO_A_STANDBY,), DEATHS, stands=True),
     ClusterRule(
-        _a_second_process_is_started_for_who_stood_by, (standing.STOOD_BY_IS_THE_NODE,), DEATHS, stands=True
+        _a_standby_stays_beside_a_node, (standing.NOT_BESIDE_ITS_NODE,), DEATHS, begin=3, stands=True
+    ),
+    ClusterRule(_a_standby_is_given_no_place, (standing.GIVEN_TO_A_STANDBY,), DEATHS, begin=4, stands=True),
+    ClusterRule(
+        _a_second_process_is_started_for_who_stood_by,
+        (standing.STOOD_BY_IS_THE_NODE,),
+        DEATHS,
+        begin=1,
+        stands=True,
     ),
     ClusterRule(
-        _nobody_stands_by_for_who_was_given_a_place, (standing.AS_MANY_STAND_BY,), DEATHS, stands=True
+        _nobody_stands_by_for_who_was_given_a_place,
+        (standing.AS_MANY_STAND_BY,),
+        DEATHS,
+        begin=3,
+        stands=True,
     ),
     ClusterRule(
         _a_standby_that_can_not_run_fails_its_job,
         (standing.FAILS_NO_JOB,),
-        (faults.host_can_not_run_a_job, faults.host_added),
+        (faults.standby_can_not_run, faults.host_added),
         stands=True,
     ),
     ClusterRule(
         _a_place_that_is_given_keeps_its_generation,
         (inv.NEW_GENERATION, inv.NEW_PROCESSES),
         DEATHS,
+        begin=1,
         stands=True,
     ),
     ClusterRule(
         _jobs_have_standbys_at_any_level,
         (inv.SAME_VALUE, inv.DIGESTS_AGREE),
         (faults.host_added,),
+        begin=1,
         two_codes=True,
         stands=True,
     ),
