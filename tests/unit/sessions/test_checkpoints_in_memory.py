@@ -47,7 +47,11 @@ TWO = replace(
     SPEC,
     nodes=2,
     # Nobody is taken for dead because the machine stood still.
-    limits=replace(SPEC.limits, heartbeat_timeout_ms=LONG_MS, step_timeout_ms=LONG_MS),
+    limits=replace(
+        SPEC.limits,
+        **{"heartbeat_timeout_ms": LONG_MS, "open_timeout_ms": LONG_MS},
+        **{"step_timeout_ms": LONG_MS, "replay_timeout_ms": LONG_MS},
+    ),
     inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),),
     policy=replace(SPEC.policy, clock_ms=20),
     checkpoint=CheckpointSpec("memory:", 100, 2, 0),
