@@ -15,10 +15,11 @@ from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.owning import commit, commit_at
+from tests.support.patience import HANG_S
 from tests.support.proxy import Cut
 from tests.support.samples import boundary, checkpoint
 
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = round(HANG_S * 1_000)
 
 
 async def _begin(world: World, transaction: Transaction) -> tuple[int, int]:

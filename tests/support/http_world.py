@@ -29,9 +29,13 @@ from kcontrol.core.model import (
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, Transaction
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.owning import commit
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC, boundary
 
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = round(HANG_S * 1_000)
+_LIMITS = replace(SPEC.limits, heartbeat_timeout_ms=5 * TIMEOUT_MS, silence_timeout_ms=6 * TIMEOUT_MS)
+LED = replace(SPEC, limits=_LIMITS)
+"""What is told here is told once, and a machine may take its time until somebody asks: nobody is silent meanwhile."""
 NO_DIGEST = "0" * 32
 
 
@@ -146,10 +150,12 @@ class Told:
 
 
 def told_in(kafka: MemoryKafka) -> Told:
-    """The pipeline, told in memory."""
-    return Told(
+    """The pipeline, told in memory; nobody of it falls silent."""
+    found = Told(
         MemoryControlLog(kafka, "p"),
         MemoryTransaction(kafka, "p"),
         MemoryStepsLog(kafka, "p"),
         [(f"p.{STEPS}", 0)],
     )
+    found.spec = LED
+    return found

@@ -36,7 +36,7 @@ PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
 CUSTOMERS = 7
 TIMEOUT_S = HANG_S
-PRODUCE_TIMEOUT_S = 90.0
+PRODUCE_TIMEOUT_S = HANG_S
 
 
 @dataclass

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.patience import HANG_S
+
 
 @dataclass(frozen=True)
 class Received:
@@ -54,7 +56,7 @@ class Receiver:
             self.came.notify_all()
             return answer
 
-    def until(self, step: int, timeout_s: float = 120.0) -> None:
+    def until(self, step: int, timeout_s: float = HANG_S) -> None:
         """Until a step was taken whole."""
 
         def there() -> bool:
@@ -105,4 +107,4 @@ def receiver() -> Iterator[Receiver]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(HANG_S)

@@ -18,6 +18,7 @@ from kcontrol.adapters.files.watcher import FileLooks, FileWatcher
 from kcontrol.core.model import BadRecords, InputSlice, InputSpec
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.wire.files import LINES_ID, FileAddress
+from tests.support.patience import HANG_S
 
 
 def address(path: Path, pattern: str = "", *, growing: bool = True) -> FileAddress:
@@ -142,7 +143,10 @@ def test_a_file_that_is_whole_must_not_grow(tmp_path: Path) -> None:
     assert "growing=True is for files that are appended to" in looks.look()[0]
 
 
-def test_arrivals_begin_at_once_and_come_with_each_change(tmp_path: Path) -> None:
+def test_arrivals_begin_at_once_and_come_with_each_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "ANSWER_S", HANG_S)
     file = tmp_path / "a.txt"
     file.write_bytes(b"one\n")
     item = InputSpec("orders", address(file).text, LINES_ID, (0,), (0,), "raw", BadRecords.HALT, "", "")
@@ -199,7 +203,7 @@ def test_a_disk_that_hangs_holds_one_thread_however_often_it_is_tried(
                     await anext(watcher.arrivals())
         finally:
             answers.set()
-        monkeypatch.setattr(watching, "ANSWER_S", 600.0)
+        monkeypatch.setattr(watching, "ANSWER_S", HANG_S)
         (seen,), _ = await anext(watcher.arrivals())
         return seen.to
 

@@ -12,6 +12,7 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_metrics
 from kcontrol.sessions.health import HangLimits, Health
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 from tests.support.processes import until
 
 
@@ -25,7 +26,7 @@ class Hand:
 
 
 def test_the_probe_of_a_node_fails_while_its_event_loop_is_blocked_or_its_engine_does_not_answer() -> None:
-    hand, listener = Hand(), Listener(HttpOptions(port=0))
+    hand, listener = Hand(), Listener(HttpOptions(port=0, limits=patient_limits()))
     health = Health(HangLimits.of(20_000), hand)
 
     def asked() -> tuple[int, str]:

@@ -7,13 +7,19 @@ import gc
 import json
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from kcontrol.adapters.http import streams as streaming
 from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
 from kcontrol.adapters.http.streams import _events
 from kcontrol.errors import InputGoneError
+from tests.support.patience import HANG_S
+
+LONG_S = 10 * HANG_S
+"""No stream is so long."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,13 @@ class Script:
         self.closed += 1
 
 
-def streams(script: Script, longest_s: float = 60.0) -> OutputStreams:
+def streams(script: Script, longest_s: float = LONG_S) -> OutputStreams:
     return OutputStreams(lambda *_: script, most=1, longest_s=longest_s)
 
 
-def events(script: Script, longest_s: float = 60.0, value_format: str = "json") -> AsyncGenerator[str, None]:
+def events(
+    script: Script, longest_s: float = LONG_S, value_format: str = "json"
+) -> AsyncGenerator[str, None]:
     of = streams(script, longest_s)
     return cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), value_format))
 
@@ -109,7 +117,7 @@ def test_nothing_is_taken_before_the_client_has_taken_what_came_before() -> None
 
 def test_a_stream_that_is_long_enough_ends_behind_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr("kcontrol.adapters.http.streams.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(streaming, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     row = Rows(1, [Record(None, b"1")])
     script = Script([row, row, StepDone(1, 2, 0, 9), Rows(2, [])])
 

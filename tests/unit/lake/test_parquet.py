@@ -16,6 +16,7 @@ from kcontrol.adapters.lake.rows import BatchRules
 from kcontrol.adapters.lake.target import LakeTarget
 from kcontrol.core.step.following import PlacedRecords, RecordPlace, StepVerdict
 from kcontrol.errors import DeliveryHaltedError, TargetAwayError
+from tests.support.patience import HANG_S
 
 DDL = "id BIGINT"
 
@@ -132,6 +133,6 @@ def test_no_room_left_is_waited_out_and_leaves_nothing(tmp_path: Path) -> None:
     """A limit of the process stands for the disk's end: the same call fails in the same place."""
     process = multiprocessing.get_context("spawn").Process(target=_fill, args=(tmp_path / "rows",))
     process.start()
-    process.join(60)
+    process.join(HANG_S)
     assert process.exitcode == 0
     assert [each.name for each in (tmp_path / "rows" / "_kcontrol" / "staged").iterdir()] == []

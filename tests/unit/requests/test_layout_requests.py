@@ -24,6 +24,7 @@ from kcontrol.requests.outcomes import Outcome, RequestState, outcome_of
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.layout_facts import layout_of
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.signs_of_life import SignsOfLife
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import FOUR, given
 
@@ -33,6 +34,7 @@ ASKED = LayoutRequest("p", "l1", 1, 3, 60_000)
 def world(*records: object, made: str = "") -> PipelineProjection:
     """Of a pipeline of two nodes and one step. made: by which request its layout was changed then."""
     found = PipelineProjection("p")
+    found.signs = SignsOfLife(lambda: 5)  # Time stands still.
     found.see_control(Logged(offset, 0, each) for offset, each in enumerate((FOUR, *records)))  # type: ignore[arg-type]
     steps = [boundary(1, nodes=2), *([replace(given(nodes=3), request_id=made, live=True)] if made else [])]
     found.see_steps(LoggedStep(offset, each) for offset, each in enumerate(steps))

@@ -41,14 +41,21 @@ from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, Memor
 from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
+DEADLINE_S = HANG_S
+LONG_MS = round(DEADLINE_S * 1_000)
 TWO = replace(
     SPEC,
     nodes=2,
+    # Nobody is taken for dead because the machine stood still.
+    limits=replace(
+        SPEC.limits,
+        **{"heartbeat_timeout_ms": LONG_MS, "open_timeout_ms": LONG_MS},
+        **{"step_timeout_ms": LONG_MS, "replay_timeout_ms": LONG_MS},
+    ),
     inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),),
     policy=replace(SPEC.policy, clock_ms=20),
     checkpoint=CheckpointSpec("memory:", 100, 2, 0),
 )
-DEADLINE_S = HANG_S
 
 
 class WallClock:

@@ -42,7 +42,7 @@ from tests.unit.sessions.test_checkpoints_in_memory import Cluster, WallClock, k
 OUTPUT = "output"
 ROWS_PER_STEP = 3
 LONG_MS = round(HANG_S * 1_000)
-"""Nothing hangs here: on a machine that is busy with other things a call takes as long as it takes."""
+"""Nothing hangs here, and nobody is silent: on a machine that is busy with other things a call takes as long as it takes."""
 
 
 class _Writer(DigestWriter):
@@ -98,7 +98,9 @@ class Counting(Cluster):
             inputs=(item,),
             policy=replace(SPEC.policy, max_delay_ms=10, max_records=ROWS_PER_STEP),
             limits=replace(
-                SPEC.limits, open_timeout_ms=LONG_MS, step_timeout_ms=LONG_MS, replay_timeout_ms=LONG_MS
+                SPEC.limits,
+                **{"heartbeat_timeout_ms": LONG_MS, "open_timeout_ms": LONG_MS},
+                **{"step_timeout_ms": LONG_MS, "replay_timeout_ms": LONG_MS},
             ),
             layout=replace(SPEC.layout, shuffle_partitions=2),
             checkpoint=CheckpointSpec(str(home / "checkpoints"), 50, 100, -1),
@@ -213,4 +215,4 @@ def test_state_is_what_the_input_leads_to_whoever_is_killed_and_whatever_is_take
         finally:
             await cluster.end()
 
-    asyncio.run(asyncio.wait_for(story(), HANG_S))
+    asyncio.run(asyncio.wait_for(story(), 2 * HANG_S))

@@ -137,9 +137,12 @@ class KeptSafety:
         kept.is_asked = True
         self._waiting.append(kept)
         if not self._is_working:
-            self._is_working = True
-            # A daemon: whoever ends the process does not wait for a broker that hangs.
-            threading.Thread(target=self._work, name="kcontrol-topic-safety", daemon=True).start()
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_working = True
+        # A daemon: whoever ends the process does not wait for a broker that hangs.
+        threading.Thread(target=self._work, name="kcontrol-topic-safety", daemon=True).start()
 
     def _work(self) -> None:
         try:
@@ -148,6 +151,8 @@ class KeptSafety:
         except BaseException:
             with self._lock:
                 self._is_working = False
+                if self._waiting:  # Somebody has asked since, and has left it to this one.
+                    self._begin()
             raise
 
     def _next(self) -> _Kept | None:
