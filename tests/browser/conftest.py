@@ -18,14 +18,14 @@ from kcontrol.views.regions_facts import RegionsSeen
 from tests.browser.chromium import VARIABLE, chromium, find_browser
 from tests.browser.loading import Loading
 from tests.browser.served import NOBODY, Served, clock_ms, served
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS
 from tests.support.scenes import Cluster, busy_cluster, live
 
 DEADLINE_S = 300.0
-PATIENCE_MS = HANG_S * 1_000
+PATIENCE_MS = HANG_MS
 ASKS_FOR_LONG = f"""{{
   const timeout = AbortSignal.timeout.bind(AbortSignal);
-  AbortSignal.timeout = (ms) => timeout(Math.max(ms, {PATIENCE_MS:.0f}));
+  AbortSignal.timeout = (ms) => timeout(Math.max(ms, {PATIENCE_MS}));
 }}"""
 """The page gives up no question that the server answers late, having stood still: no test is about that."""
 WIDE = {"width": 1280, "height": 900}

@@ -27,11 +27,10 @@ from tests.fakes.memory_kafka import (
 )
 from tests.simulation import broker
 from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, Lost
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS
 from tests.support.proxy import END_TXN, Cut, Proxy
 
 OUT = "out"
-WRITE_MS = round(HANG_S * 1_000)
 _T = TypeVar("_T")
 
 
@@ -190,7 +189,7 @@ class KafkaWorld:
         rpc = KafkaRpc(self._direct)
         try:
             write = TransactionalWrite(
-                Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, WRITE_MS
+                Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, HANG_MS
             )
             await write.send(self._out, partition, [(b"k", value.encode())])
         finally:

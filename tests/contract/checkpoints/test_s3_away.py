@@ -13,7 +13,7 @@ import pytest
 from kcontrol.adapters.checkpoints import CheckpointStore, StoreLimits
 from kcontrol.errors import CheckpointCancelledError, CheckpointError
 from tests.support.parts import contents_of, make_pin, place
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS, HANG_S
 from tests.support.s3 import S3Server
 
 FAST = StoreLimits(
@@ -24,7 +24,7 @@ CONTENTS = {"out/a": b"1", "out/b": b"2" * 1000}
 
 def patient() -> CheckpointStore:
     """For what must not fail, however long it takes."""
-    return CheckpointStore(StoreLimits(request_timeout_ms=round(HANG_S * 1_000)))
+    return CheckpointStore(StoreLimits(request_timeout_ms=HANG_MS))
 
 
 @pytest.fixture

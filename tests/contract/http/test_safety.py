@@ -72,7 +72,6 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(
         assert body["status"]["unsafe_age_ms"] is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[list[str] | Exception] = [
         ["one broker"],
@@ -132,7 +131,6 @@ class Meddling:
             self._ask()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_who_asks_while_a_look_ends_by_a_bug_is_not_left_to_a_thread_that_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,7 +15,7 @@ from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED, FetchStruc
 from kcontrol.adapters.kafka.logs import partition_reader
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.errors import TopicError
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS
 from tests.unit.kafka.test_partitions import TOPIC_ID, ScriptedRpc, fetch_answer
 
 INFO = TopicInfo("t", TOPIC_ID, {0: 1}, {0: 5})
@@ -27,7 +27,7 @@ MOVED = fetch_answer(0, (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, b""))
 
 @pytest.fixture(autouse=True)
 def _leaders_may_be_looked_for_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_reader, "READ_TIMEOUT_MS", round(HANG_S * 1_000))
+    monkeypatch.setattr(partition_reader, "READ_TIMEOUT_MS", HANG_MS)
 
 
 def reader_of(rpc: ScriptedRpc) -> PartitionReader:

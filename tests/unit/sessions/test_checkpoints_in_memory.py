@@ -38,19 +38,18 @@ from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS, HANG_S
 from tests.unit.core.made import SPEC
 
 DEADLINE_S = HANG_S
-LONG_MS = round(DEADLINE_S * 1_000)
 TWO = replace(
     SPEC,
     nodes=2,
     # Nobody is taken for dead because the machine stood still.
     limits=replace(
         SPEC.limits,
-        **{"heartbeat_timeout_ms": LONG_MS, "open_timeout_ms": LONG_MS},
-        **{"step_timeout_ms": LONG_MS, "replay_timeout_ms": LONG_MS},
+        **{"heartbeat_timeout_ms": HANG_MS, "open_timeout_ms": HANG_MS},
+        **{"step_timeout_ms": HANG_MS, "replay_timeout_ms": HANG_MS},
     ),
     inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),),
     policy=replace(SPEC.policy, clock_ms=20),

@@ -52,7 +52,7 @@ from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from kcontrol.sessions.ports import NextTransaction
 from tests.simulation.specs import simulated_spec
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS, HANG_S
 from tests.support.played import spec_of
 from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
@@ -215,7 +215,7 @@ def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytes
     assert world.recorded == [(5, 6, made, 9, "step/1")]
 
 
-NEVER_MS = round(10 * HANG_S * 1_000)
+NEVER_MS = 10 * HANG_MS
 """Longer than any test."""
 
 

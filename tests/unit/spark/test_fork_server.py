@@ -191,8 +191,8 @@ def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_i
 ) -> None:
     environment = {name: value for name, value in started.items() if name not in (PYTHON, ADDRESS)}
     command = [sys.executable, "-c", PARENT]
-    tries, ended = Tries(), False
-    while not ended:
+    tries = Tries()
+    while True:
         with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             forked = psutil.Process(int(process.stdout.readline()))
@@ -206,7 +206,7 @@ def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_i
             forked.wait(HANG_S)
             server.wait(HANG_S)
             assert not address.parent.exists()
-            ended = True
+            return
 
 
 @pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "local-cluster[1,1,1024]", None])
