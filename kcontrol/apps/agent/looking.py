@@ -88,12 +88,12 @@ class ClusterView:
     async def _read(self) -> list[StampedEntry]:
         try:
             return await self._log.read_to_end()
-        except LogCutError as why:
+        except LogCutError as cut:
             replica = await self._snapshots.newest_confirmed()
-            if replica is None or replica.offset < self.replica.offset:
+            if replica is None or not cut.is_bridged_by(replica, self.replica):
                 raise ClusterError(
-                    f"{why}, and there is no snapshot that this version can read: install a newer one"
-                ) from why
+                    f"{cut}, and there is no snapshot that this version can read: install a newer one"
+                ) from cut
             self.replica = replica
             self._log.go_on_from(replica.offset + 1)
             return await self._log.read_to_end()

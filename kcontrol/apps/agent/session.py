@@ -19,6 +19,7 @@ from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
@@ -51,12 +52,14 @@ class Commands(Protocol):
 class SessionOptions:
     """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
     has ended is started again. short_life_s: who ran longer has not failed to run here. coordinator: what is
-    run where a coordinator is placed; nothing if it is empty."""
+    run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version
+    can read."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
+    give_up_ms: int = 300_000
 
 
 class AgentSession:
@@ -84,6 +87,7 @@ class AgentSession:
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
+        self._waiting = WaitingAgent(tell, options.give_up_ms)
         self._not_before_ms: dict[Unit, int] = {}
         self._stage = ""
         self._leaves = False
@@ -129,8 +133,8 @@ class AgentSession:
         asked_ms = self._clock.monotonic_ms()
         try:
             found = await self._log.read_to_end()
-        except LogCutError as why:
-            await self._restore(str(why))
+        except LogCutError as cut:
+            await self._restore(cut)
             return
         for one in found:
             self._machine.read(one.offset, one.entry)
@@ -140,12 +144,22 @@ class AgentSession:
         self._machine.read_to_end(asked_ms)
         self._tell_stage()
 
-    async def _restore(self, why: str) -> None:
-        replica = await self._store.newest()
-        if replica is None or replica.offset < self.replica.offset:
-            raise RetriableError(f"{why}, and no snapshot that this version knows goes on from there")
+    async def _restore(self, cut: LogCutError) -> None:
+        try:
+            replica = await self._store.newest()
+        except (RetriableError, TimeoutError) as error:
+            what = f"{cut}, and the snapshot from which it goes on can't be read now"
+            self._waiting.for_kafka(what, str(error) or "no answer")
+            return
+        if replica is None or not cut.is_bridged_by(replica, self.replica):
+            self._waiting.for_somebody(
+                f"{cut}, and there is no snapshot that this version can read and that goes on from there: install the version "
+                "of kcontrol that the cluster's other agents have"
+            )
+            return
         self._machine.restore(replica)
         self._log.go_on_from(replica.offset + 1)
+        self._waiting.over()
         self._tell(f"goes on from the snapshot at {replica.offset}")
         self._look()
 
