@@ -1,7 +1,7 @@
 """The loop of an agent: what was read goes into the core's machine, what it wants said and run is done.
 
-Reading, speaking and beating are tasks of their own, because each may wait for Kafka for as long as its
-deadline says.
+Reading, speaking, beating and all that looks at something else are tasks of their own, because each may wait for Kafka for as
+long as its deadline says.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._look_after, self._cut)
-        tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
+        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._cut)
+        looks = (self._see_done, self._see_resized, self._tell_ends)
+        tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -206,13 +207,20 @@ class AgentSession:
             raise
         self._machine.appended()
 
-    async def _look_after(self) -> None:
-        """See whether something is done for good, whether pipelines have as many nodes as they are to have, and that those
-        are stopped whose jobs have ended."""
+    # --- looking after pipelines, each look at its own pace -----------------------------------------------
+
+    async def _see_done(self) -> None:
+        """Whether something is done for good."""
         for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
             self._machine.task_done(ward)
+
+    async def _see_resized(self) -> None:
+        """Whether pipelines have as many nodes as they are to have."""
         for one, nodes in await self._resizes.seen(self._machine.resizings()):
             self._machine.resized(one, nodes)
+
+    async def _tell_ends(self) -> None:
+        """That pipelines are stopped whose jobs have ended."""
         await self._ends.tell(ended_jobs(self.replica, self._machine.me))
 
     async def _cut(self) -> None:
