@@ -99,7 +99,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._cut)
+        acts = (self._read, self._hear, self._beat, self._speak, self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._tell_ends)
         tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
         try:
@@ -193,7 +193,7 @@ class AgentSession:
         entry = self._machine.entry(self._clock.monotonic_ms())
         if entry is None:
             return
-        if not await self._store.may_be_said(entry, self._machine.saved):
+        if not self._store.may_be_said(entry, self._machine.saved):
             self._machine.withheld()
             return
         asked_ms = self._clock.monotonic_ms()
@@ -206,6 +206,13 @@ class AgentSession:
             self._machine.not_appended(now_ms, reads)
             raise
         self._machine.appended()
+
+    async def _prepare(self) -> None:
+        """See to what has to be stored or read before a snapshot is proposed or confirmed, however long that takes; other
+        things are said meanwhile."""
+        entry = await self._store.prepare()
+        if entry is not None:
+            self._machine.prepared(entry)
 
     # --- looking after pipelines, each look at its own pace -----------------------------------------------
 

@@ -95,7 +95,10 @@ def test_who_comes_to_a_cut_goes_on_from_the_confirmed_snapshot(
         assert not await cut.snapshots.holds(cut.mark)
         await cut.snapshots.save(Mark(1, digest(cut.values[1])), cut.values[1])
         await cut.snapshots.save(cut.mark, cut.values[AT])
-        assert await store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        confirmation = ConfirmSnapshot("b", "b-1", AT, cut.mark.digest)
+        assert not store.may_be_said(confirmation, None)
+        assert await store.prepare() == confirmation, "it was read"
+        assert store.may_be_said(confirmation, None)
         assert await cut.snapshots.newest_confirmed() is None
 
         await store.cut(cut.mark)
@@ -126,7 +129,8 @@ def test_a_snapshot_that_can_not_be_read_is_neither_confirmed_nor_cut_before(
             (b"what nobody knows", b""), *((f"{key}/{n}/2".encode(), part) for n, part in enumerate(wanted))
         )
         store = SnapshotStore(cut.settings, cut.snapshots)
-        assert not await store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        assert not store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        assert await store.prepare() is None
         await store.cut(cut.mark)
         assert await cut.snapshots.newest_confirmed() is None
         assert await cut.value() == cut.values[-1]

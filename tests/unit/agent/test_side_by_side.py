@@ -6,13 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kcontrol.apps.agent import resizing, warden
-from kcontrol.core.cluster.entries import ClusterEntry, Prepare, SubmitJob
-from kcontrol.core.cluster.model import TaskSpec
+from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    CompleteTask,
+    Configure,
+    Prepare,
+    ProposeSnapshot,
+    SubmitJob,
+)
+from kcontrol.core.cluster.model import ClusterPolicy, Mark, Replica, TaskSpec
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.cluster.wards import Ward
 from kcontrol.settings.cluster import ClusterSettings
@@ -95,5 +103,39 @@ def test_pipelines_are_looked_at_side_by_side(kind: str, monkeypatch: pytest.Mon
             asked = [Resizing(job, 1, 2, 9, 7, 9) for job in ("job", "other")]
             assert await resizing.ResizeWarden(settings, lambda: True).seen(asked) == []
         assert answered == 2
+
+    asyncio.run(play())
+
+
+class NoAnswer:
+    """A topic of snapshots that is away. asked: for these."""
+
+    def __init__(self) -> None:
+        self.asked: list[Mark] = []
+        self.answers = asyncio.Event()
+
+    async def save(self, mark: Mark, _replica: Replica) -> None:
+        self.asked.append(mark)
+        await self.answers.wait()
+
+
+def test_an_agent_says_what_it_has_to_say_while_its_snapshot_can_not_be_stored(tmp_path: Path) -> None:
+    log = Log([*LOG, Configure(ClusterPolicy(digest_every=1, snapshot_every=1))])
+
+    async def play() -> None:
+        topic = NoAnswer()
+        store = SnapshotStore(ClusterSettings(bootstrap_servers="nowhere:1"), cast(Any, topic))
+
+        def stored() -> bool:
+            proposed = any(isinstance(one, ProposeSnapshot) for one in log.written)
+            assert not proposed or topic.answers.is_set(), "what is not stored"
+            if topic.asked:
+                session.machine.task_done(WARD)
+            if CompleteTask("job", 1, "nodes") in log.written:
+                topic.answers.set()
+            return proposed
+
+        with Session(tmp_path, log, store=store) as session:
+            await until(session, stored)
 
     asyncio.run(play())
