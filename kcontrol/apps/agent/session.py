@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
+from kcontrol.adapters.kafka.logs.cluster_log import (
+    OF_ANOTHER_LOG,
+    KafkaBeats,
+    KafkaClusterLog,
+    LogCutError,
+)
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
@@ -89,6 +94,8 @@ class AgentSession:
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         self._not_before_ms: dict[Unit, int] = {}
+        self._restored = -1
+        """The snapshot from which it goes on. What confirms it is in the log behind it."""
         self._stage = ""
         self._leaves = False
         self._gone = asyncio.Event()
@@ -142,8 +149,14 @@ class AgentSession:
             self._look()
             if self._machine.ended:
                 return
+        if self.replica.base.offset < self._restored:
+            self._waiting.for_somebody(OF_ANOTHER_LOG.format(self._restored))
+            return
         self._machine.read_to_end(asked_ms)
         self._tell_stage()
+        known = self.replica.agents.get(self._machine.me.name)
+        if known is not None and known.incarnation in self._disk.incarnations:
+            self._disk.see(known.incarnation)
 
     async def _restore(self, cut: LogCutError) -> None:
         try:
@@ -159,6 +172,7 @@ class AgentSession:
             )
             return
         self._machine.restore(replica)
+        self._restored = replica.offset
         self._log.go_on_from(replica.offset + 1)
         self._waiting.over()
         self._tell(f"goes on from the snapshot at {replica.offset}")

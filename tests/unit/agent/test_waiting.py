@@ -9,7 +9,8 @@ import pytest
 
 from kcontrol.adapters.kafka.logs.cluster_log import LogCutError
 from kcontrol.apps.agent.session import SessionOptions
-from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Prepare, ProposeSnapshot
+from kcontrol.core.cluster.model import Agent, Replica
 from kcontrol.errors import ClusterError, RetriableError
 from tests.unit.agent.session import Log, Part, Session
 
@@ -85,5 +86,24 @@ def test_a_snapshot_counts_if_the_log_goes_on_from_it(tmp_path: Path, offset: in
         with restored(tmp_path, cut_log(), Replica(offset=offset)) as one:
             await one.session._read()
             assert ("goes on from the snapshot" in one.told[0]) == (offset == 1_000)
+
+    asyncio.run(play())
+
+
+def test_a_snapshot_counts_once_the_log_has_confirmed_it(tmp_path: Path) -> None:
+    """Of a log that was deleted snapshots may be left, which no agent of the next one has confirmed."""
+    log, mark = cut_log(), (1_000, "d")
+    behind: list[ClusterEntry] = [ProposeSnapshot("a", "a-1", *mark), ConfirmSnapshot("a", "a-1", *mark)]
+    snapshot = Replica(offset=1_000, agents={"a": Agent("a", "a-1", 0, 1)}, members=("a",))
+
+    async def play() -> None:
+        with restored(tmp_path, log, snapshot) as one:
+            for _ in range(3):
+                await one.session._read()
+            assert "so that is of another log, which was deleted: end all agents" in one.told[-1]
+            assert not one.machine.has_read, "so it ends and starts nothing"
+            log.entries = [*([Prepare("b", "b-1")] * 1_001), *behind]
+            await one.session._read()
+            assert one.machine.has_read
 
     asyncio.run(play())

@@ -14,6 +14,11 @@ from kcontrol.errors import KcontrolError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry, beat_bytes, beat_of, entry_bytes, entry_of
 
+OF_ANOTHER_LOG = (
+    "no entry of the cluster's log has confirmed the snapshot at offset {}, so that is of another log, which was deleted: end "
+    "all agents, and delete the topics of the log and of its snapshots both"
+)
+
 
 class LogCutError(KcontrolError):
     """What should be read next was deleted from the log, after a snapshot: that is to be read instead. begin: where the log
