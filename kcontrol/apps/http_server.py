@@ -66,6 +66,7 @@ async def serve_interface(
     register_regions(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
+    streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
     plane = Plane(
         settings,
         projections,
@@ -77,7 +78,7 @@ async def serve_interface(
         look=AnyRecordLook(KafkaRecordLook(settings)),
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
-        streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
+        streams=streams,
         pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
         agents=agents.seen,
         ask_agents=ask_agents,
@@ -94,6 +95,7 @@ async def serve_interface(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await streams.close()
         await asked.close()
         if pushes is not None:
             await pushes.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 BEAT_S = 5.0
@@ -73,6 +75,9 @@ Follow = Callable[[str, str, int], OutputPieces]
 """Of a pipeline, an output, and the step after which to begin. Nothing is read before the first piece."""
 
 
+_Result = TypeVar("_Result")
+
+
 @dataclass
 class OutputStreams:
     """Whoever follows outputs. most: so many at a time; 0: none. longest_s: a stream ends after so long, behind a step, and is
@@ -83,18 +88,65 @@ class OutputStreams:
     longest_s: float
     _open: WeakSet[OutputPieces] = field(default_factory=WeakSet, init=False)
     """Weak, because a response that never begins, its client having gone, ends by being forgotten."""
+    _threads: ThreadPoolExecutor = field(init=False)
+    """Of their own, one for each: a stream waits in its thread, and other requests need those of the loop."""
+    _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max(1, self.most), thread_name_prefix="kcontrol-streams")
 
     @property
     def running(self) -> int:
         """How many there are."""
         return len(self._open)
 
-    def begin(self, pipeline: str, output: str, after: int) -> OutputPieces:
+    def begin(self, pipeline: str, output: str, after: int) -> RunningStream:
         """One more."""
         pieces = self.follow(pipeline, output, after)
         self._open.add(pieces)
-        return pieces
+        return RunningStream(self, pieces)
 
-    def end(self, pieces: OutputPieces) -> None:
-        """One less."""
-        self._open.discard(pieces)
+    async def close(self) -> None:
+        """No more are begun. Waits for those that end already, for a while."""
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=2 * BEAT_S)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class RunningStream:
+    """One of them. It keeps its place until its thread is done with it."""
+
+    def __init__(self, streams: OutputStreams, pieces: OutputPieces) -> None:
+        self._streams, self._pieces = streams, pieces
+        self._working: asyncio.Future[Any] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """See OutputStreams."""
+        return self._streams.longest_s
+
+    async def take(self) -> Piece | None:
+        """As OutputPieces have it. One call at a time."""
+        return await self._in_thread(self._pieces.take)
+
+    async def end(self) -> None:
+        """One less. It goes on by itself where whoever waits for it has gone. May be called again."""
+        if self._closing is None:
+            closing = self._closing = asyncio.ensure_future(self._close())
+            self._streams._closing.add(closing)  # noqa: SLF001
+            closing.add_done_callback(self._streams._closing.discard)  # noqa: SLF001
+        await asyncio.shield(self._closing)
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        working = self._working = asyncio.get_running_loop().run_in_executor(self._streams._threads, work)  # noqa: SLF001
+        return await asyncio.shield(working)
+
+    async def _close(self) -> None:
+        try:
+            if self._working is not None:
+                # A piece that is being taken holds the one thread that there is for this.
+                await asyncio.wait((self._working,))
+            await self._in_thread(self._pieces.close)
+        finally:
+            self._streams._open.discard(self._pieces)  # noqa: SLF001

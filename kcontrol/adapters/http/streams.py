@@ -5,12 +5,11 @@ again with the last id that it has, as every EventSource does by itself, and get
 for which no step has come. Steps that a reset has made void after they were sent are told by an event of their own
 (decision 107).
 
-Taking a piece blocks, so it is done in a thread, for `BEAT_S` at most at a time.
+Taking a piece blocks, so it is done in a thread of the stream's own, for `BEAT_S` at most at a time.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import time
@@ -23,10 +22,9 @@ from starlette.exceptions import HTTPException
 
 from kcontrol.adapters.http.output_pieces import (
     CommittedRow,
-    OutputPieces,
-    OutputStreams,
     Piece,
     Rows,
+    RunningStream,
     StepDone,
     Voided,
 )
@@ -84,10 +82,10 @@ async def stream_output(
         )
     if streams.running >= streams.most:
         raise HTTPException(503, f"{streams.most} outputs are being streamed already.")
-    pieces = streams.begin(pipeline.pipeline, output, begin)
+    stream = streams.begin(pipeline.pipeline, output, begin)
     value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(streams, pieces, value_format), media_type=MEDIA_TYPE, headers=headers)
+    return StreamingResponse(_events(stream, value_format), media_type=MEDIA_TYPE, headers=headers)
 
 
 def _last_step(given: str) -> int:
@@ -96,23 +94,20 @@ def _last_step(given: str) -> int:
     return int(given)
 
 
-async def _events(streams: OutputStreams, pieces: OutputPieces, value_format: str) -> AsyncIterator[str]:
-    ends_at, between_steps = time.monotonic() + streams.longest_s, True
+async def _events(stream: RunningStream, value_format: str) -> AsyncIterator[str]:
+    ends_at, between_steps = time.monotonic() + stream.longest_s, True
     try:
         yield f"retry: {RETRY_MS}\n\n"
         while not (between_steps and time.monotonic() >= ends_at):
             try:
-                piece = await asyncio.to_thread(pieces.take)
+                piece = await stream.take()
             except KcontrolError as error:
                 yield _event("problem", {"detail": str(error)})
                 return
             between_steps = not isinstance(piece, Rows)
             yield ": nothing yet\n\n" if piece is None else _text(piece, value_format)
     finally:
-        streams.end(pieces)
-        # Whoever has gone does not wait for it.
-        closing = asyncio.get_running_loop().run_in_executor(None, pieces.close)
-        await asyncio.shield(closing)
+        await stream.end()
 
 
 def _text(piece: Piece, value_format: str) -> str:

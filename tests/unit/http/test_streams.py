@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -14,6 +15,7 @@ import pytest
 from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
 from kcontrol.adapters.http.streams import _events
 from kcontrol.errors import InputGoneError
+from tests.support.patience import HANG_S
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,12 @@ def streams(script: Script, longest_s: float = 60.0) -> OutputStreams:
     return OutputStreams(lambda *_: script, most=1, longest_s=longest_s)
 
 
+def begun(of: OutputStreams, value_format: str = "json") -> AsyncGenerator[str, None]:
+    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 0), value_format))
+
+
 def events(script: Script, longest_s: float = 60.0, value_format: str = "json") -> AsyncGenerator[str, None]:
-    of = streams(script, longest_s)
-    return cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), value_format))
+    return begun(streams(script, longest_s), value_format)
 
 
 async def first(script: Script, count: int, value_format: str = "json") -> list[str]:
@@ -142,7 +147,7 @@ def test_a_client_that_has_gone_frees_its_place_begun_or_not() -> None:
     of = streams(script)
 
     async def run() -> None:
-        stream = cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), "json"))
+        stream = begun(of)
         await anext(stream)
         assert of.running == 1
         await stream.aclose()
@@ -150,8 +155,73 @@ def test_a_client_that_has_gone_frees_its_place_begun_or_not() -> None:
 
     asyncio.run(run())
     never = OutputStreams(lambda *_: Script([]), most=1, longest_s=1)
-    response = _events(never, never.begin("p", "o", 0), "json")
+    response = begun(never)
     assert never.running == 1
     del response
     gc.collect()
     assert never.running == 0
+
+
+class Waiting:
+    """Says nothing until it may."""
+
+    def __init__(self, may: threading.Event) -> None:
+        self._may, self.asked, self.closed = may, threading.Event(), 0
+
+    def take(self) -> Piece | None:
+        self.asked.set()
+        self._may.wait(HANG_S)
+        return None
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_streams_that_wait_leave_the_threads_of_other_requests_alone() -> None:
+    """Rows that are pushed are parsed in a thread of the loop's own, of which there are 32 at most."""
+    may = threading.Event()
+    waiting = [Waiting(may) for _ in range(40)]
+
+    async def run() -> int:
+        left = iter(waiting)
+        of = OutputStreams(lambda *_: next(left), most=40, longest_s=60)
+        each = [begun(of) for _ in waiting]
+        for one in each:
+            await anext(one)
+        taking = [asyncio.ensure_future(anext(one)) for one in each]
+        await asyncio.sleep(0)
+        try:
+            found = await asyncio.wait_for(asyncio.to_thread(lambda: 7), HANG_S / 2)
+        finally:
+            may.set()
+            await asyncio.gather(*taking)
+            for one in each:
+                await one.aclose()
+        await of.close()
+        return found
+
+    assert asyncio.run(run()) == 7
+    assert all(one.asked.is_set() and one.closed == 1 for one in waiting)
+
+
+def test_a_stream_whose_client_has_gone_keeps_its_place_until_its_thread_is_free() -> None:
+    may = threading.Event()
+    waiting = Waiting(may)
+
+    async def run() -> None:
+        of = OutputStreams(lambda *_: waiting, most=1, longest_s=60)
+        stream = begun(of)
+        await anext(stream)
+        reading = asyncio.ensure_future(anext(stream))
+        await asyncio.to_thread(waiting.asked.wait, HANG_S)
+        reading.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (of.running, waiting.closed) == (1, 0)
+        may.set()
+        await asyncio.wait((reading,))
+        assert reading.cancelled()
+        assert (of.running, waiting.closed) == (0, 1)
+        await of.close()
+
+    asyncio.run(run())
