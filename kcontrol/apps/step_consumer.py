@@ -156,6 +156,14 @@ class StepConsumer:
         self._next = boundary.step + 1
         self._returned = boundary.step
 
+    @property
+    def log_id(self) -> str:
+        """Kafka's id of the log of steps that is read: another one once the pipeline was deleted and made anew, and then
+        a number of a step means another step. Asks Kafka. Raises RetriableError."""
+        return self._client.start(
+            until_deadline(self._steps.log_id, "finding the steps topic", _log)
+        ).result()
+
     def close(self) -> None:
         """Let go of the connections. The iteration is over."""
         for under_way in (self._pending, self._looking):

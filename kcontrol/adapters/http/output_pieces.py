@@ -61,6 +61,11 @@ Piece = Rows | StepDone | Voided
 class OutputPieces(Protocol):
     """The committed steps of one output, piece by piece. One call at a time."""
 
+    def begin(self) -> str:
+        """Before the first piece: find the log of steps, and tell its id. Blocking. Raises NotNowError: it is another one than
+        was asked for; and what StepConsumer does."""
+        ...
+
     def take(self) -> Piece | None:
         """The next piece; None: there is none yet, after `BEAT_S`. Blocking. Raises what StepConsumer does. None, too, once it
         is closed."""
@@ -71,8 +76,9 @@ class OutputPieces(Protocol):
         ...
 
 
-Follow = Callable[[str, str, int], OutputPieces]
-"""Of a pipeline, an output, and the step after which to begin. Nothing is read before the first piece."""
+Follow = Callable[[str, str, int, str], OutputPieces]
+"""Of a pipeline, an output, the step after which to begin, and the id of the log that it is of, '' if that is not known.
+Nothing is read before the first piece."""
 
 
 _Result = TypeVar("_Result")
@@ -100,9 +106,9 @@ class OutputStreams:
         """How many there are."""
         return len(self._open)
 
-    def begin(self, pipeline: str, output: str, after: int) -> RunningStream:
+    def begin(self, pipeline: str, output: str, after: int, log_id: str = "") -> RunningStream:
         """One more."""
-        pieces = self.follow(pipeline, output, after)
+        pieces = self.follow(pipeline, output, after, log_id)
         self._open.add(pieces)
         return RunningStream(self, pieces)
 
@@ -125,6 +131,10 @@ class RunningStream:
     def longest_s(self) -> float:
         """See OutputStreams."""
         return self._streams.longest_s
+
+    async def begin(self) -> str:
+        """As OutputPieces have it."""
+        return await self._in_thread(self._pieces.begin)
 
     async def take(self) -> Piece | None:
         """As OutputPieces have it. One call at a time."""

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
-from kcontrol.adapters.http.streams import _events
-from kcontrol.errors import InputGoneError
+from kcontrol.adapters.http.streams import _events, _had
+from kcontrol.errors import ConfigurationError, InputGoneError
 from tests.support.patience import HANG_S
 
 
@@ -33,6 +33,9 @@ class Script:
     def __init__(self, pieces: Sequence[Piece | Exception | None]) -> None:
         self.left, self.taken, self.closed = list(pieces), 0, 0
 
+    def begin(self) -> str:
+        return "LOG"
+
     def take(self) -> Piece | None:
         self.taken += 1
         piece = self.left.pop(0) if self.left else None
@@ -49,7 +52,7 @@ def streams(script: Script, longest_s: float = 60.0) -> OutputStreams:
 
 
 def begun(of: OutputStreams, value_format: str = "json") -> AsyncGenerator[str, None]:
-    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 0), value_format))
+    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 0), value_format, "LOG"))
 
 
 def events(script: Script, longest_s: float = 60.0, value_format: str = "json") -> AsyncGenerator[str, None]:
@@ -71,8 +74,8 @@ def test_rows_have_no_id_and_their_step_has() -> None:
     assert asyncio.run(first(script, 5)) == [
         "retry: 1000\n\n",
         'event: row\ndata: {"step":3,"partition":0,"offset":7,"timestamp_ms":5,"key":"k","value":{"a": 1.10}}\n\n',
-        'event: step\nid: 3\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
-        'event: voided\nid: 5\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',
+        'event: step\nid: 3@LOG\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
+        'event: voided\nid: 5@LOG\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',
         ": nothing yet\n\n",
     ]
 
@@ -96,6 +99,15 @@ def test_any_value_is_one_line_of_json(value: bytes | None, value_format: str, s
     name, data, *rest = text.split("\n")
     assert (name, rest) == ("event: row", ["", ""])
     assert json.loads(data.removeprefix("data: "))["value"] == shown
+
+
+def test_an_id_names_the_step_and_its_log_and_those_of_before_the_step_alone() -> None:
+    new, old = _had("42@r0Vqk0YcRUq2vwXHxBPq3A"), _had("42")
+    assert (new.step, new.log_id) == (42, "r0Vqk0YcRUq2vwXHxBPq3A")
+    assert (old.step, old.log_id) == (42, "")
+    for wrong in ("", "x1", "-1", "1@", "@log", "1@a@b", "1@a b", "9" * 19):
+        with pytest.raises(ConfigurationError, match="is not the number of a step"):
+            _had(wrong)
 
 
 def test_nothing_is_taken_before_the_client_has_taken_what_came_before() -> None:
@@ -167,6 +179,9 @@ class Waiting:
 
     def __init__(self, may: threading.Event) -> None:
         self._may, self.asked, self.closed = may, threading.Event(), 0
+
+    def begin(self) -> str:
+        return "LOG"
 
     def take(self) -> Piece | None:
         self.asked.set()

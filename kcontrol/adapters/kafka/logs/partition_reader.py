@@ -237,6 +237,10 @@ class PartitionReader:
             visible = Visible([], max(position, end))
         return _Answer(visible, end, part.high_watermark)
 
+    async def topic_id(self) -> uuid.UUID:
+        """Of the topic that is read. Raises RetriableError, TopicError, AccessError."""
+        return (await self._topic_info()).topic_id
+
     async def _topic_info(self) -> TopicInfo:
         info = await self._partitions.topic(self._topic)
         self._topic_id = self._topic_id or info.topic_id

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, topic_id_text
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
@@ -119,6 +119,10 @@ class KafkaStepsLog:
     def pass_over(self, offset: int) -> None:
         """As the port says."""
         self._reader.position = max(self._reader.position, offset)
+
+    async def log_id(self) -> str:
+        """Kafka's id of the topic that is read: another one once the pipeline was deleted and made anew."""
+        return topic_id_text(await self._reader.topic_id())
 
     @property
     def at_end(self) -> bool:
