@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -110,7 +111,9 @@ class OutputStreams:
         """One more."""
         pieces = self.follow(pipeline, output, after, log_id)
         self._open.add(pieces)
-        return RunningStream(self, pieces)
+        return RunningStream(
+            pieces, self._threads, self.longest_s, self._closing, partial(self._open.discard, pieces)
+        )
 
     async def close(self) -> None:
         """No more are begun. Waits for those that end already, for a while."""
@@ -122,15 +125,19 @@ class OutputStreams:
 class RunningStream:
     """One of them. It keeps its place until its thread is done with it."""
 
-    def __init__(self, streams: OutputStreams, pieces: OutputPieces) -> None:
-        self._streams, self._pieces = streams, pieces
+    def __init__(
+        self,
+        pieces: OutputPieces,
+        threads: ThreadPoolExecutor,
+        longest_s: float,
+        closing: set[asyncio.Task[None]],
+        ended: Callable[[], None],
+    ) -> None:
+        """closing: where it is kept while it ends by itself. ended: called when its place is free."""
+        self.longest_s = longest_s
+        self._pieces, self._threads, self._all_closing, self._ended = pieces, threads, closing, ended
         self._working: asyncio.Future[Any] | None = None
         self._closing: asyncio.Task[None] | None = None
-
-    @property
-    def longest_s(self) -> float:
-        """See OutputStreams."""
-        return self._streams.longest_s
 
     async def begin(self) -> str:
         """As OutputPieces have it."""
@@ -144,12 +151,12 @@ class RunningStream:
         """One less. It goes on by itself where whoever waits for it has gone. May be called again."""
         if self._closing is None:
             closing = self._closing = asyncio.ensure_future(self._close())
-            self._streams._closing.add(closing)  # noqa: SLF001
-            closing.add_done_callback(self._streams._closing.discard)  # noqa: SLF001
+            self._all_closing.add(closing)
+            closing.add_done_callback(self._all_closing.discard)
         await asyncio.shield(self._closing)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
-        working = self._working = asyncio.get_running_loop().run_in_executor(self._streams._threads, work)  # noqa: SLF001
+        working = self._working = asyncio.get_running_loop().run_in_executor(self._threads, work)
         return await asyncio.shield(working)
 
     async def _close(self) -> None:
@@ -159,4 +166,4 @@ class RunningStream:
                 await asyncio.wait((self._working,))
             await self._in_thread(self._pieces.close)
         finally:
-            self._streams._open.discard(self._pieces)  # noqa: SLF001
+            self._ended()
