@@ -221,8 +221,8 @@ class StepConsumer:
 
     def _look(self) -> bool:
         """Look for resets behind what was read: it may lie for long before it is returned, and may be far from the end.
-        Whether they are all that there are by now."""
-        lay = self._looking is not None and self._looking.done()
+        True: all that there are by now. One that an earlier call has begun counts, else whoever waits for less than an
+        answer takes would get nothing ever."""
         if self._looking is None:
             self._looking = self._client.start(
                 until_deadline(self._steps.read_resets, "looking for resets in the steps topic", _log)
@@ -234,7 +234,7 @@ class StepConsumer:
             self._looking = looking
             raise StopIteration from None
         self._ready = self._wanted(found, self._ready)
-        return not lay
+        return True
 
     def _wanted(
         self, boundaries: Sequence[StepBoundary], before: Sequence[StepBoundary] = ()

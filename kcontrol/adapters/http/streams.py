@@ -1,10 +1,9 @@
 """`/v1/pipelines/{pipeline}/outputs/{output}/stream`: committed rows as server-sent events, step by step.
 
 Rows come as they lie in Kafka, and behind those of a step an event with its number, and the id of the log that it is of, as
-`id`. A client that was cut off asks
-again with the last id that it has, as every EventSource does by itself, and gets what follows that step: it drops the rows
-for which no step has come. Steps that a reset has made void after they were sent are told by an event of their own
-(decision 107).
+`id`. A client that was cut off asks again with the last id that it has, as every EventSource does by itself, and gets what
+follows that step: it drops the rows for which no step has come. Steps that a reset has made void after they were sent are told
+by an event of their own (decision 107).
 
 Taking a piece blocks, so it is done in a thread of the stream's own, for `BEAT_S` at most at a time.
 """
