@@ -150,11 +150,10 @@ class ParquetSteps:
             staged = self._mine / f"{now.step}.{secrets.token_hex(8)}"
             try:
                 staged.mkdir()
-            except FileNotFoundError as error:
-                raise self._replaced() from error
-            try:
                 self._stage(staged, now, committed_ms, batches)
                 self._publish(staged, now.step)
+            except FileNotFoundError as error:
+                raise self._replaced() from error
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
                 raise
@@ -191,8 +190,6 @@ class ParquetSteps:
     def _publish(self, staged: Path, step: int) -> None:
         try:
             staged.rename(self._place(step))
-        except FileNotFoundError as error:
-            raise self._replaced() from error
         except OSError as error:
             if error.errno not in _THERE:
                 raise
