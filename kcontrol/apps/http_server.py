@@ -92,9 +92,6 @@ async def serve_interface(
     try:
         await _until_one_ends(tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await streams.close()
         await asked.close()
         if pushes is not None:
@@ -103,11 +100,16 @@ async def serve_interface(
 
 async def _until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Following never ends by itself: if it does, that is a bug, and the server must not go on with old news. Raises what it
-    ended with."""
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        if task.done():
-            task.result()
+    ended with. None of them runs on."""
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def serve_metrics(

@@ -251,7 +251,7 @@ def test_after_a_slow_look_comes_another_soon(tmp_path: Path, monkeypatch: pytes
 
         loop = asyncio.get_running_loop()
         watcher = FileWatcher(_item(file), {0: 0}, {})
-        monkeypatch.setattr(watching.asyncio, "sleep", sleep)
+        monkeypatch.setattr("asyncio.sleep", sleep)
         monkeypatch.setattr(watching, "ANSWER_S", 10_000.0)
         monkeypatch.setattr(loop, "time", lambda: now_s[0])
         looks = watcher.arrivals()

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from kcontrol.adapters.kafka.admin import standing as standing_of
 from kcontrol.adapters.kafka.admin.standing import GroupStanding
 from kcontrol.adapters.webhook.address import WebhookAddress
 from kcontrol.adapters.webhook.target import WebhookOptions, WebhookTarget
@@ -123,8 +122,8 @@ class _Cluster:
 @pytest.mark.parametrize("told", [None, at(4)])
 def test_an_old_answer_is_not_gone_on_from(monkeypatch: pytest.MonkeyPatch, told: Applied | None) -> None:
     cluster = _Cluster(at(5), told)
-    monkeypatch.setattr(standing_of.confluent_kafka, "Consumer", cluster.consumer)
-    monkeypatch.setattr(standing_of._kafka, "AdminClient", cluster.admin)
+    monkeypatch.setattr("confluent_kafka.Consumer", cluster.consumer)
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", cluster.admin)
     standing = GroupStanding(ClusterSettings(bootstrap_servers="127.0.0.1:1"), "p", "out", "there", 6)
     standing.open()
     assert standing.read() == told, "whoever has nothing to decide may be shown what was"

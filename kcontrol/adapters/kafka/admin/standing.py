@@ -103,7 +103,7 @@ class GroupStanding:
             raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {place.error}")
         return max(int(place.offset), _NOTHING)
 
-    def _told(self) -> TopicPartition:
+    def _told(self) -> Any:
         asked = [ConsumerGroupTopicPartitions(self._group, [TopicPartition(self._topic, 0)])]
         try:
             found = self._admin.list_consumer_group_offsets(
