@@ -7,8 +7,11 @@ the pipeline's definition has, so the pipeline halts with it. It is well again o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kcontrol.adapters.files.bytes_of import opened
 from kcontrol.adapters.files.lines import read_lines
@@ -21,11 +24,15 @@ from kcontrol.wire.files import LINES_ID, FileAddress, files_of
 PACE_S = 0.1
 """Least time between two looks."""
 REST = 20
-"""Looks take no more than this part of the time, however many files there are."""
+"""Looks take no more than this part of the time, however many files there are, as long as that is not more than LONGEST_S."""
+LONGEST_S = 10.0
+"""Between two looks, so that lines are seen though a disk was slow once."""
 ANSWER_S = 30.0
 """A disk that does not answer for so long is away."""
 TAIL_BYTES = 4_096
 """So much before the end is compared when a file has grown."""
+
+_Result = TypeVar("_Result")
 
 
 class FileWatcher:
@@ -54,22 +61,46 @@ class FileWatcher:
                     found = await self._look()
             except TimeoutError as error:
                 raise RetriableError(f"the files have not answered for {ANSWER_S:.0f} s") from error
+            rest_s = min(REST * (loop.time() - begun_s), LONGEST_S)
             if found != before:
                 before = found
                 id_, end = found
                 yield (ReceivedPartition(0, id_, 0, end),), max(0, end - self._begin)
-            await asyncio.sleep(max(PACE_S, REST * (loop.time() - begun_s)))
+            await asyncio.sleep(max(PACE_S, rest_s))
 
     async def _look(self) -> tuple[str, int]:
         if self._looking is None:
-            self._looking = asyncio.ensure_future(asyncio.to_thread(self._looks.look))
+            self._looking = _aside(self._looks.look)
         looking = self._looking
         await asyncio.wait((looking,))
         self._looking = None
         return looking.result()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing is open. A look that hangs is left alone."""
+
+
+def _aside(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
+    """In a thread that nobody waits for: not the loop when it ends, and not the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_Result] = loop.create_future()
+
+    def tell(set_it: Callable[[], None]) -> None:
+        # The loop may be over by now.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: None if done.done() else set_it())
+
+    def run() -> None:
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - as a future does
+            failed = error
+            tell(lambda: done.set_exception(failed))
+        else:
+            tell(lambda: done.set_result(result))
+
+    threading.Thread(target=run, name="kcontrol-files", daemon=True).start()
+    return done
 
 
 @dataclass(frozen=True, slots=True)

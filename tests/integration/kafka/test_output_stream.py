@@ -119,9 +119,14 @@ def _until_step(events: Iterator[Event], number: int) -> list[Event]:
     found = []
     for event in events:
         found.append(event)
-        if event.name == "step" and event.id == str(number):
+        if event.name == "step" and _number(event) == number:
             return found
     raise AssertionError(f"the stream ended before step {number}: {found}")
+
+
+def _number(event: Event) -> int:
+    """The step in an event's id; behind it stands the log that it is of."""
+    return int(event.id.partition("@")[0])
 
 
 def _rows(events: Sequence[Event]) -> list[tuple[int, str]]:
@@ -142,7 +147,7 @@ def test_steps_come_whole_in_order_and_resume_after_the_last_through_a_sigkill(
     with _serving(maker, tmp_path, "--max-streams", "2") as server:
         with server.events(after=0) as events:
             first = _until_step(events, 3)
-        assert [event.id for event in first if event.name == "step"] == ["1", "2", "3"]
+        assert [_number(event) for event in first if event.name == "step"] == [1, 2, 3]
         assert first[-1].data == {
             "step": 3,
             "rows": 0,
@@ -166,7 +171,7 @@ def test_steps_come_whole_in_order_and_resume_after_the_last_through_a_sigkill(
             server.process.kill()
         server.process.start()
         _ready(server)
-        with server.events(last_event_id="3") as events:
+        with server.events(last_event_id=first[-1].id) as events:
             taken += _rows(_until_step(events, 4))
         with server.events() as events:
             _step(maker, 5)
@@ -184,7 +189,8 @@ def test_void_steps_are_told_once_to_whoever_has_them_and_never_given(
         maker.reset(4, to_step=1)
         _step(maker, 5)
         told = _until_step(events, 5)
-        assert told[0] == Event("voided", "4", {"to_step": 1, "reset": 4, "why": "a test"})
+        assert told[0] == Event("voided", told[0].id, {"to_step": 1, "reset": 4, "why": "a test"})
+        assert _number(told[0]) == 4
         assert _rows(told) == _expected(5)
         with server.events(after=0) as again:
             found = _until_step(again, 5)
@@ -192,7 +198,7 @@ def test_void_steps_are_told_once_to_whoever_has_them_and_never_given(
         assert [event.name for event in found if event.name != "row"] == ["step", "step"]
         with server.events(last_event_id="3") as late:
             found = _until_step(late, 5)
-        assert [event.id for event in found if event.name != "row"] == ["4", "5"]
+        assert [_number(event) for event in found if event.name != "row"] == [4, 5]
         assert found[-1].data["follows"] == 1
 
 
@@ -206,6 +212,9 @@ def test_what_cant_be_streamed_is_refused_before_it_begins(maker: StepsMaker, tm
             httpx.get(server.url + PATH, params={"from": 1}, timeout=HANG_S).json()
         )
         assert "was asked for what follows step 9" in server.refused(409, after=9)
+        other = "1@ofAnotherLogOfThisName"
+        assert "was deleted and made anew" in server.refused(409, headers={"Last-Event-ID": other})
+        assert "was deleted and made anew" in server.refused(409, after=1, log=other.partition("@")[2])
         with server.events(after=0) as events:
             _until_step(events, 1)
             assert "1 outputs are being streamed" in server.refused(503, after=0)

@@ -27,6 +27,8 @@ class _Log:
     shown: tuple[StepBoundary, ...] = ()
     chunks: tuple[tuple[StepBoundary, ...], ...] = ()
 
+    at_end = True
+
     def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
         pass
 

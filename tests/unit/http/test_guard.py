@@ -40,6 +40,7 @@ def asked(
     add_handlers(api)
 
     @api.get("/slow")
+    @api.get("/v1/pipelines/{pipeline}/outputs/{output}/stream")
     async def slow() -> str:
         if begun is not None:
             begun.set()
@@ -159,6 +160,23 @@ def test_more_requests_at_a_time_than_allowed_are_turned_away_but_never_probes()
         assert (await client.post("/body")).status_code == 200
 
     asked(scenario, patient_limits(max_concurrent=1), begun=begun)
+
+
+def test_streams_have_a_limit_of_their_own_and_leave_room_for_others() -> None:
+    begun = asyncio.Event()
+
+    async def scenario(client: Client) -> None:
+        stream = "/v1/pipelines/p/outputs/o/stream"
+        slow = asyncio.create_task(client.get(stream))
+        await begun.wait()
+        assert (await client.post("/body")).status_code == 200
+        refused = await client.get(stream)
+        assert "1 outputs are being streamed" in is_problem(refused, 503, "busy")
+        assert refused.headers["retry-after"] == "1"
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+
+    asked(scenario, HttpLimits(max_concurrent=1, max_streams=1), begun=begun)
 
 
 def test_a_request_that_takes_too_long_ends() -> None:
