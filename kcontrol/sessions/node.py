@@ -69,6 +69,7 @@ from kcontrol.sessions.health import Health
 from kcontrol.sessions.observers import NOBODY, NodeObserver
 from kcontrol.sessions.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.sessions.publisher import Publisher
+from kcontrol.sessions.read_so_far import Read
 from kcontrol.sessions.restorable import find_restorable
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.sessions.ticker import Ticker
@@ -284,21 +285,12 @@ class NodeSession:
         return spec
 
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
-        boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
-        reached: dict[tuple[str, int], int] = {}
-        read: dict[tuple[str, int], InputSlice] = {}
-        for boundary in boundaries:
-            if boundary.reset is not None:
-                reached.clear()
-                read.clear()
-            reached |= {(part.input, part.partition): part.to for part in boundary.inputs}
-            read |= {(part.input, part.partition): part for part in boundary.inputs if part.records}
+        read = Read.of(each.record for each in steps if isinstance(each.record, StepBoundary))
         watchers = {}
         for input_ in spec.inputs:
-            known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
-            from_ = {p: offset for p, offset in known.items() if self._reads(spec, input_, p)}
-            last = {p: read[input_.name, p] for p in from_ if (input_.name, p) in read}
-            watchers[input_.name] = self._ports.watch(input_, from_, partial(self._reads, spec, input_), last)
+            takes = partial(self._reads, spec, input_)
+            from_ = read.up_to(input_, takes)
+            watchers[input_.name] = self._ports.watch(input_, from_, takes, read.last(input_, from_))
         return watchers
 
     def _reads(self, spec: PipelineSpec, input_: InputSpec, partition: int) -> bool:
