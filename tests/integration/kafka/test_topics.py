@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kcontrol.adapters.kafka.admin import cluster
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.fitting import check_own_topic, compaction_warnings
 from kcontrol.adapters.kafka.admin.kept import kept_of
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.errors import ClusterError, TopicError
 from kcontrol.sessions.ports import Kept
 from kcontrol.settings.cluster import ClusterSettings
