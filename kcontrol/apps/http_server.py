@@ -29,6 +29,7 @@ from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
 from kcontrol.requests.agents import AskAgents, no_agents
+from kcontrol.requests.push.limits import UNPACKED_BYTES, BodyLimits
 from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
@@ -67,6 +68,7 @@ async def serve_interface(
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
     streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
+    bodies = BodyLimits(unpacked_bytes=max(UNPACKED_BYTES, limits.max_push_bytes))
     plane = Plane(
         settings,
         projections,
@@ -79,7 +81,7 @@ async def serve_interface(
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
         streams=streams,
-        pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
+        pushes=PushDesk(pushes, bodies, limits.max_queued_rows),
         agents=agents.seen,
         ask_agents=ask_agents,
         regions=regions.seen,
