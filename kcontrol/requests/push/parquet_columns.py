@@ -51,7 +51,7 @@ def _is_list(kind: Any) -> bool:
     return bool(pat.is_list(kind) or pat.is_large_list(kind) or pat.is_fixed_size_list(kind))
 
 
-class JsonColumns:
+class ColumnTexts:
     """Makes them, in the order of a file's schema."""
 
     def __init__(self, schema: Any, row_bytes: int) -> None:

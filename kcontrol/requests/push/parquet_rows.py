@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from kcontrol.requests.push import forms
 from kcontrol.requests.push.forms import NoJsonError
 from kcontrol.requests.push.limits import Rules
-from kcontrol.requests.push.parquet_columns import Column, JsonColumns, cells_of
+from kcontrol.requests.push.parquet_columns import Column, ColumnTexts, cells_of
 from kcontrol.requests.push.parquet_pages import BYTE_ARRAY, MAX_STRUCTS, Leaf, check_pages
 
 MAX_BATCH_ROWS = 8_192
@@ -63,7 +63,7 @@ def _columns(file: Any, rules: Rules) -> tuple[list[str], list[Column]]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise rules.refused(f"the Parquet file has the column {twice[0][: forms.MAX_SHOWN]!r} twice")
-    made = JsonColumns(file.schema, rules.limits.row_bytes)
+    made = ColumnTexts(file.schema, rules.limits.row_bytes)
     try:
         columns = [made.named(field, kinds.get(field.name), 1) for field in schema]
     except NoJsonError as error:
