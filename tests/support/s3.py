@@ -54,6 +54,15 @@ class S3Server:
         )
 
     @property
+    def for_aws_clients(self) -> dict[str, str]:
+        """The variables of botocore."""
+        return {
+            **self.environment,
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self._port}",
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    @property
     def for_pyiceberg(self) -> dict[str, str]:
         """Of a catalog whose tables are in the bucket: the ends of its variables' names."""
         return {
