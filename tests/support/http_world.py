@@ -28,10 +28,10 @@ from kcontrol.core.model import (
 )
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, Transaction
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
-from tests.support.owning import commit
+from tests.support.owning import commit, settled
+from tests.support.transactions import TRANSACTION_MS
 from tests.unit.core.made import SPEC, boundary
 
-TIMEOUT_MS = 30_000
 NO_DIGEST = "0" * 32
 
 
@@ -128,9 +128,10 @@ class Told:
             replace(one, records=(read or {}).get(one.partition, one.records)) for one in made.inputs
         )
         made = replace(made, inputs=inputs, skipped=(Skipped("in", bad),) if bad else ())
-        producer = await self._transaction.init_producer(TIMEOUT_MS)
+        producer = await self._transaction.init_producer(TRANSACTION_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made, forget)
+        await settled(self._transaction)
         self._next = to
         return made
 
@@ -140,9 +141,10 @@ class Told:
 
     async def checkpoint(self, made: Checkpoint) -> None:
         """Record one."""
-        producer = await self._transaction.init_producer(TIMEOUT_MS)
+        producer = await self._transaction.init_producer(TRANSACTION_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made)
+        await settled(self._transaction)
 
 
 def told_in(kafka: MemoryKafka) -> Told:

@@ -50,7 +50,7 @@ class Registry:
     def settings(self) -> RegistrySettings:
         """To reach it with, quickly given up."""
         client = {"basic.auth.user.info": self.user_info} if self.user_info else {}
-        return RegistrySettings(url=self.url, client=client, request_timeout_ms=2_000, deadline_ms=600)
+        return RegistrySettings(url=self.url, client=client, request_timeout_ms=60_000, deadline_ms=600)
 
     def add(
         self, subject: str, schema: Any, kind: str = "AVRO", references: list[dict[str, Any]] | None = None

@@ -16,11 +16,12 @@ from pyarrow import fs
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars, read_lock
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 
 LOCK = Path(__file__).with_name("s3proxy.lock")
 REGION = "us-east-1"
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = HANG_S
 _PROBE_WAIT_S = 0.1
 
 
