@@ -26,7 +26,7 @@ def client_of(process: KcontrolProcess) -> httpx.Client:
     def is_ready() -> bool:
         try:
             return client.get("/health/ready").status_code == 200
-        except httpx.ConnectError:
+        except httpx.TransportError:
             return False
 
     until(is_ready, "the server is ready", 240, process.text)

@@ -68,10 +68,13 @@ class Receiver:
     def keys(self) -> list[str]:
         return [each.key for each in self.taken]
 
+    def once(self) -> list[Received]:
+        """What was taken, of each key once, in the order in which they came first."""
+        return list({each.key: each for each in self.taken}.values())
+
     def rows(self) -> list[Any]:
-        """The values of what was taken, of each key once, in the order in which they came first."""
-        once = {each.key: each for each in self.taken}
-        return [record["value"] for each in once.values() for record in each.said["records"]]
+        """The values of that."""
+        return [record["value"] for each in self.once() for record in each.said["records"]]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,10 +51,18 @@ class Server:
         query = {} if after is None else {"after": after}
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         _ready(self)
-        with httpx.stream("GET", self.url + PATH, params=query, headers=headers, timeout=HANG_S) as answer:
-            assert answer.status_code == 200, answer.read()
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            yield _parsed(answer.iter_lines())
+        deadline_s = time.monotonic() + HANG_S
+        while True:
+            with httpx.stream(
+                "GET", self.url + PATH, params=query, headers=headers, timeout=HANG_S
+            ) as answer:
+                # The server may not have noticed yet that the one before was closed.
+                if answer.status_code == 503 and time.monotonic() < deadline_s:
+                    continue
+                assert answer.status_code == 200, answer.read()
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                yield _parsed(answer.iter_lines())
+                return
 
     def refused(
         self, status: int, path: str = PATH, headers: dict[str, str] | None = None, **query: Any
