@@ -51,7 +51,7 @@ def numbers(from_: int, to: int) -> list[bytes]:
 
 
 def write_batch(settings: ClusterSettings, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 600_000})
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 60_000})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(DEADLINE_S) == 0

@@ -16,7 +16,6 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.deliver.lives import log_of, outputs
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
-from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.webhook_receiver import Answer, Receiver, receiver
 
@@ -61,7 +60,7 @@ def test_steps_come_in_order_and_are_told_of(log: StepsMaker, hook: Receiver, tm
         until(
             lambda: "step 3, 0 behind" in run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout,
             "it is told of",
-            HANG_S,
+            60,
         )
         assert process.terminate() == 0
         assert "geheim" not in process.text()
@@ -70,7 +69,7 @@ def test_steps_come_in_order_and_are_told_of(log: StepsMaker, hook: Receiver, tm
     assert {name: first.said[name] for name in ("pipeline", "output", "step", "partition", "last_of_step")} == {
         "pipeline": PIPELINE, "output": "delays", "step": 2, "partition": 0, "last_of_step": False,
     }  # fmt: skip
-    assert [len(each.said["records"]) for each in hook.once()] == [4, 2, 4, 2] * 2
+    assert [len(each.said["records"]) for each in hook.taken] == [4, 2, 4, 2] * 2
     assert first.path == "/hooks/orders"
     assert first.headers["authorization"] == "Bearer geheim"
     at_s = int(first.headers["webhook-timestamp"])
@@ -129,12 +128,6 @@ def test_another_goes_on_and_who_wakes_up_stands_by(log: StepsMaker, hook: Recei
         hook.until(3)
         holder, other = (one, two) if HAS_IT in one.text() else (two, one)
         other.says("standing by")
-        # What is answered is not known to be until it is told of: whoever goes on would bring it again.
-        until(
-            lambda: "step 3, 0 behind" in run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout,
-            "it is told of",
-        )
-        sent = len(hook.taken)
         os.kill(holder.pid, signal.SIGSTOP)
         other.says(HAS_IT, 120)
         os.kill(holder.pid, signal.SIGCONT)
@@ -144,7 +137,7 @@ def test_another_goes_on_and_who_wakes_up_stands_by(log: StepsMaker, hook: Recei
         until(lambda: holder.text().count(HAS_IT) > has_had_it, "the first one has it again", 120)
     in_order = [each.said["step"] for each in hook.taken]
     assert in_order == sorted(in_order)
-    assert len(hook.taken) == sent, "who goes on begins behind what was brought"
+    assert len(hook.keys()) == len(set(hook.keys()))
 
 
 @pytest.mark.parametrize(
