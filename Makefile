@@ -112,9 +112,9 @@ docs-reference: setup
 COMPILE := $(PY) -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 
 lock: setup
-	$(COMPILE) --group dev --extra postgres --extra delta --extra iceberg --extra protobuf --extra kubernetes pyproject.toml -o requirements.lock
+	$(COMPILE) --group dev --extra postgres --extra delta --extra iceberg --extra protobuf --extra kubernetes --extra s3 pyproject.toml -o requirements.lock
 	$(COMPILE) -c requirements.lock --group build -o docker/build.lock
-	$(COMPILE) -c requirements.lock --extra postgres --extra kubernetes pyproject.toml -o docker/runtime.lock
+	$(COMPILE) -c requirements.lock --extra postgres --extra kubernetes --extra s3 pyproject.toml -o docker/runtime.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -90,7 +90,8 @@ MACHINES = {
 
 
 _LOOK_WORDS = """In the resting states, in this order, once: what is not an *if* is done. After an *if* that holds, what comes
-later in the list is for the state that it has led to. The names are those of `kcontrol/core/coordinator/between_steps.py`."""
+later in the list is for the state that it has led to. The names are those of `kcontrol/core/coordinator/between_steps.py` and,
+without `_`, of `without_steps.py` beside it."""
 
 
 def mermaid(table: Mapping[Any, StrEnum], first: StrEnum) -> str:

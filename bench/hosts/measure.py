@@ -13,7 +13,6 @@ import json
 import signal
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,10 +38,9 @@ from tests.chaos.hosts.host import Host
 from tests.chaos.hosts.pipelines import FILE, prefix_of, topics_of
 from tests.chaos.names import CHECKPOINTS_VARIABLE
 from tests.chaos.producer import Feeder
-from tests.support.processes import objects, run_kcontrol
+from tests.support.processes import objects, run_kcontrol, until
 
 TIMEOUT_S = 300.0
-LOOK_EVERY_S = 0.2
 
 
 @dataclass
@@ -59,7 +57,7 @@ class _Hosts:
         """Until the pipeline makes steps."""
         for host in self.hosts.values():
             host.start()
-        self.until(self.are_members, "all hosts are members")
+        until(self.are_members, "all hosts are members", TIMEOUT_S, self.said)
         self.ask("place", f"{self.name}.py", "--job", self.name)
 
     def ask(self, *arguments: str) -> list[dict[str, Any]]:
@@ -83,9 +81,9 @@ class _Hosts:
 
     def settle(self, steps: int) -> None:
         """Until all hosts are members and so many more steps are committed."""
-        self.until(self.are_members, "all hosts are members")
-        until = self.feed.committed + steps
-        self.await_steps(lambda made: len(made) >= until, f"step {until}")
+        until(self.are_members, "all hosts are members", TIMEOUT_S, self.said)
+        last = self.feed.committed + steps
+        self.await_steps(lambda made: len(made) >= last, f"step {last}")
 
     def node(self) -> Host:
         """Where the node is placed. Raises RuntimeError."""
@@ -101,14 +99,6 @@ class _Hosts:
             if (found["job"], found["generation"]) == (self.name, generation):
                 return float(found["began_s"]) * 1e3
         raise RuntimeError(f"no process of generation {generation} was started\n{self.said()}")
-
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Raises RuntimeError when it takes too long."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while not holds():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"not within {TIMEOUT_S:.0f} s: {what}\n{self.said()}")
-            time.sleep(LOOK_EVERY_S)
 
     def await_steps(self, reached: Callable[[list[Boundary]], bool], what: str) -> None:
         """Raises RuntimeError when it takes too long."""

@@ -1,5 +1,5 @@
 """`python -m bench.push`: rows/s that are pushed over HTTP into a pipeline that runs, by how many rows a body has and how
-many clients push at once.
+many clients push at once; `--format` says as what they are pushed.
 
 An answer comes when the rows are committed in Kafka. Broker, server, coordinator, node and clients share the machine. In the
 end the steps must have read every row that was answered for, and no more.
@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -24,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.plan import Places
-from bench.push.client import Pushing, push
+from bench.push.client import FORMATS, Pushing, push
 from bench.rest import served
 from bench.running import COMMAND_TIMEOUT_S, Running, records_read, with_coordinator
 from bench.topics import create_topics
@@ -47,11 +48,18 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=10, help="of each figure, after a fifth of it to warm up"
     )
+    parser.add_argument(
+        "--format",
+        nargs="+",
+        choices=FORMATS,
+        default=["ndjson"],
+        help="what bodies are, one after the other",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     console = Console(stderr=True)
     with EmbeddedBroker(None) as broker, tempfile.TemporaryDirectory(prefix="bench-push-") as scratch:
-        found = _measure(broker.bootstrap_servers, Path(scratch), options.seconds, console)
+        found = _measure(broker.bootstrap_servers, Path(scratch), options.format, options.seconds, console)
     if options.json:
         print(json.dumps([asdict(each) for each in found]))
     else:
@@ -59,7 +67,9 @@ def main() -> int:
     return 0
 
 
-def _measure(servers: str, home: Path, seconds: float, console: Console) -> list[Pushing]:
+def _measure(
+    servers: str, home: Path, formats: Sequence[str], seconds: float, console: Console
+) -> list[Pushing]:
     name = f"bench-push-{uuid.uuid4().hex[:8]}"
     places = Places(servers, f"{name}-source", PARTITIONS, CORES)
     create_topics(servers, places.source, name, partitions=PARTITIONS)
@@ -69,14 +79,15 @@ def _measure(servers: str, home: Path, seconds: float, console: Console) -> list
     with with_coordinator(places, home, name, [node]) as pipeline, served(servers, limits) as server:
         path, pushed, found = f"/v1/pipelines/{name}/ingress/rows", 0, list[Pushing]()
         _await_known(f"{server.url}/v1/pipelines/{name}/inputs")
-        for connections in CONNECTIONS:
-            for rows in BODY_ROWS:
-                where = (server.url, path, rows, connections)
-                warmed = asyncio.run(push(*where, _after(seconds / 5)))
-                one = asyncio.run(push(*where, _after(seconds)))
-                pushed += (warmed.requests + one.requests) * rows
-                found.append(one)
-                console.print(f"{connections} clients, {rows:,} rows: {one.rows_per_s:,.0f} rows/s")
+        for format_name, connections, rows in product(formats, CONNECTIONS, BODY_ROWS):
+            where = (server.url, path, format_name, rows, connections)
+            warmed = asyncio.run(push(*where, _after(seconds / 5)))
+            one = asyncio.run(push(*where, _after(seconds)))
+            pushed += (warmed.requests + one.requests) * rows
+            found.append(one)
+            console.print(
+                f"{format_name}, {connections} clients, {rows:,} rows: {one.rows_per_s:,.0f} rows/s"
+            )
         _check(pipeline, pushed)
         pipeline.stop()
     return found
@@ -107,12 +118,21 @@ def _check(pipeline: Running, pushed: int) -> None:
 
 
 def _show(console: Console, found: list[Pushing]) -> None:
-    columns = ("clients", "rows of a body", "requests", "rows/s", "ms of a request", "99 %")
+    columns = (
+        "format",
+        "clients",
+        "rows of a body",
+        "bytes of a body",
+        "requests",
+        "rows/s",
+        "ms of a request",
+        "99 %",
+    )
     table = Table(*columns, title="rows that are pushed over HTTP")
     for each in found:
         times = (f"{ms:,.1f}" for ms in (each.median_ms, each.p99_ms))
-        counts = (each.connections, each.body_rows, each.requests, round(each.rows_per_s))
-        table.add_row(*(f"{count:,}" for count in counts), *times)
+        counts = (each.connections, each.body_rows, each.body_bytes, each.requests, round(each.rows_per_s))
+        table.add_row(each.format, *(f"{count:,}" for count in counts), *times)
     console.print(table)
 
 

@@ -16,7 +16,7 @@ from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
 from kcontrol.apps.submit import all_specs
 from kcontrol.core.model import PipelineSpec, Status, StepBoundary
-from kcontrol.core.regions.cut import Place
+from kcontrol.core.regions.cut import Place, written_up_to
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
 from kcontrol.core.regions.newest import StepPlace, newest_cut, places_of
 from kcontrol.errors import ConfigurationError, NotFoundError, RetriableError
@@ -50,8 +50,8 @@ async def find_cut(
     places: dict[str, tuple[StepPlace, ...]] = {}
     made: dict[str, Sequence[StepBoundary]] = {}
     for name in order:
-        made[name], written = await _boundaries(cluster, name, most_steps)
-        places[name] = places_of(made[name], ended[name], written)
+        made[name], before = await _boundaries(cluster, name, most_steps)
+        places[name] = places_of(made[name], ended[name], before)
     found = newest_cut(graph, places)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def _ends(cluster: ClusterSettings, specs: Mapping[str, PipelineSpec]) -> dict[s
 async def _boundaries(
     cluster: ClusterSettings, pipeline: str, most_steps: int
 ) -> tuple[list[StepBoundary], Mapping[Place, int]]:
-    """The newest steps, and where the last records of all lie that were read."""
+    """The newest steps, and where the last records lie of older ones that were read with them."""
     async with pipeline_logs(cluster, pipeline) as logs:
         _, read = await logs.read()
         steps = logs.committed
@@ -117,7 +117,8 @@ async def _boundaries(
                 else "No step was made since"
             )
         )
-    return found, logs.written
+    older = (each.record for each in read if isinstance(each.record, StepBoundary))
+    return found, written_up_to(each for each in older if each.step < first)
 
 
 def refuse_old(status: Status | None, step: int) -> None:

@@ -10,18 +10,24 @@ from kcontrol.apps.step_consumer import StepConsumer
 from kcontrol.apps.step_records import OutputRecord
 from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.errors import StepsVoidedError
+from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
 BYTES_HELD = 4 << 20
 """Of a step at a time, for each stream."""
+SETTLE_S, LOOK_AGAIN_S = 5.0, 0.5
+"""A broker may show for a while the log of a pipeline that was deleted and made anew."""
 
 
 class FollowedOutput:
     """The OutputPieces port on a StepConsumer, which begins with the first piece."""
 
-    def __init__(self, settings: ClusterSettings, pipeline: str, output: str, after: int) -> None:
-        """after: the last step that is had; 0: none."""
+    def __init__(
+        self, settings: ClusterSettings, pipeline: str, output: str, after: int, log_id: str = ""
+    ) -> None:
+        """after: the last step that is had; 0: none. log_id: of the log that it is of; '' if that is not known."""
         self._settings, self._pipeline, self._output, self._after = settings, pipeline, output, after
+        self._log_id, self._leaving = log_id, threading.Event()
         self._consumer: StepConsumer | None = None
         self._turn = threading.Lock()
         """Whoever has gone leaves a piece that is being taken behind, and closes."""
@@ -29,6 +35,25 @@ class FollowedOutput:
         self._step: StreamedStep | None = None
         self._chunks: Iterator[tuple[str, list[OutputRecord]]] = iter(())
         self._rows = 0
+
+    def begin(self) -> str:
+        """As the port says."""
+        with self._turn:
+            waited_s = 0.0
+            while True:
+                consumer = self._begun()
+                found = consumer.log_id
+                if self._log_id in ("", found):
+                    return found
+                if waited_s >= SETTLE_S or self._leaving.wait(LOOK_AGAIN_S):
+                    raise NotNowError(
+                        f"pipeline {self._pipeline!r}: its log of steps is {found}, and step {self._after} was asked for of "
+                        f"log {self._log_id}: the pipeline was deleted and made anew, or this is another cluster. Drop what "
+                        "you have of it, and begin with ?after=0 and no Last-Event-ID"
+                    )
+                waited_s += LOOK_AGAIN_S
+                self._consumer = None
+                consumer.close()
 
     def take(self) -> Piece | None:
         """As the port says."""
@@ -65,6 +90,7 @@ class FollowedOutput:
 
     def close(self) -> None:
         """As the port says. Waits for a piece that is being taken."""
+        self._leaving.set()
         with self._turn:
             self._closed = True
             if self._consumer is not None:

@@ -7,15 +7,21 @@ from collections.abc import Callable
 
 from kcontrol.apps.pipeline_logs import PipelineLogs
 
+PAUSED_S = 5.0
+"""Who has not read on for so long has stood still himself, or did something else."""
+
 
 class HeardLogs:
     """Reads both logs on, again and again. While Kafka is away nobody can be heard, and who is silent was only not heard;
-    before there is a definition nobody can be a node, and who waits is not to count that against whoever submits it."""
+    before there is a definition nobody can be a node, and who waits is not to count that against whoever submits it. Nor can
+    anybody be heard by who stands still himself, as with the whole machine."""
 
     def __init__(self, logs: PipelineLogs, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._logs = logs
         self._monotonic_s = monotonic_s
         self._since: float | None = None
+        self._read_s = 0.0
+        """When it was last read."""
 
     @property
     def heard_ms(self) -> int:
@@ -25,7 +31,10 @@ class HeardLogs:
     async def read(self) -> None:
         """Raises RetriableError."""
         since, self._since = self._since, None
+        if self._monotonic_s() - self._read_s > PAUSED_S:
+            since = None
         if await self._logs.is_there():
             await self._logs.read_steps_on()
+        self._read_s = self._monotonic_s()
         if self._logs.view.spec() is not None:
-            self._since = self._monotonic_s() if since is None else since
+            self._since = self._read_s if since is None else since

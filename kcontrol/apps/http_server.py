@@ -29,6 +29,7 @@ from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
 from kcontrol.requests.agents import AskAgents, no_agents
+from kcontrol.requests.push.limits import UNPACKED_BYTES, BodyLimits
 from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
@@ -66,6 +67,8 @@ async def serve_interface(
     register_regions(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
+    streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
+    bodies = BodyLimits(unpacked_bytes=max(UNPACKED_BYTES, limits.max_push_bytes))
     plane = Plane(
         settings,
         projections,
@@ -77,8 +80,8 @@ async def serve_interface(
         look=AnyRecordLook(KafkaRecordLook(settings)),
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
-        streams=OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s),
-        pushes=PushDesk(pushes, max_queued_rows=limits.max_queued_rows),
+        streams=streams,
+        pushes=PushDesk(pushes, bodies, limits.max_queued_rows),
         agents=agents.seen,
         ask_agents=ask_agents,
         regions=regions.seen,
@@ -91,9 +94,7 @@ async def serve_interface(
     try:
         await _until_one_ends(tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await streams.close()
         await asked.close()
         if pushes is not None:
             await pushes.close()
@@ -101,11 +102,16 @@ async def serve_interface(
 
 async def _until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Following never ends by itself: if it does, that is a bug, and the server must not go on with old news. Raises what it
-    ended with."""
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        if task.done():
-            task.result()
+    ended with. None of them runs on."""
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def serve_metrics(

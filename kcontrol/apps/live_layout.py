@@ -19,7 +19,7 @@ from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.model import LayoutPhase, LayoutRequest, LayoutStatus
 from kcontrol.errors import KcontrolError, RetriableError
 from kcontrol.requests.layout_requests import is_at_work as runs_now
-from kcontrol.requests.layout_requests import live_change, next_number
+from kcontrol.requests.layout_requests import live_change, next_number, refuse_lost
 from kcontrol.requests.record import NotNowError
 from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
@@ -61,6 +61,10 @@ async def plan_live(
     """
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
+        if without is not None:
+            clock = SystemClock()
+            await logs.listen(clock)
+            refuse_lost(logs, without, clock.now_ms())
         spec, steps = logs.spec(), logs.committed
         asked = live_change(logs, nodes, without, replaced)
         change = asked.change

@@ -415,8 +415,8 @@ class NodeService:
         read: Mapping[int, InputSlice],
     ) -> InputWatcher:
         if is_files(input_.topic):
-            is_url = files_of(input_.topic).is_url
-            return UrlWatcher(input_, from_) if is_url else FileWatcher(input_, from_, read)
+            one = files_of(input_.topic).is_one_version
+            return UrlWatcher(input_, from_) if one else FileWatcher(input_, from_, read)
         if not is_topic(input_.topic):
             return GeneratedWatcher(input_.topic, from_, SystemClock())
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s

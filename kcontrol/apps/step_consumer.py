@@ -106,6 +106,7 @@ class StepConsumer:
         self._returned = 0
         self._begun = False
         self._pending: Future[list[LoggedStep]] | None = None
+        self._looking: Future[list[StepBoundary]] | None = None
 
     def __iter__(self) -> StepConsumer:
         return self
@@ -155,10 +156,19 @@ class StepConsumer:
         self._next = boundary.step + 1
         self._returned = boundary.step
 
+    @property
+    def log_id(self) -> str:
+        """Kafka's id of the log of steps that is read: another one once the pipeline was deleted and made anew, and then
+        a number of a step means another step. Asks Kafka. Raises RetriableError."""
+        return self._client.start(
+            until_deadline(self._steps.log_id, "finding the steps topic", _log)
+        ).result()
+
     def close(self) -> None:
         """Let go of the connections. The iteration is over."""
-        if self._pending is not None:
-            self._pending.cancel()
+        for under_way in (self._pending, self._looking):
+            if under_way is not None:
+                under_way.cancel()
         self._client.start(self._steps.close()).result()
 
     def __enter__(self) -> StepConsumer:
@@ -183,28 +193,55 @@ class StepConsumer:
         return boundary
 
     def _next_boundary(self) -> StepBoundary:
-        """The first boundary that is wanted and has not been returned. Raises
+        """The first boundary that is wanted and has not been returned, and is not void by anything in the log by now. Raises
         StopIteration when there is none in time."""
-        while not self._ready:
-            if self._pending is None:
-                self._pending = self._client.start(
-                    until_deadline(self._next_chunk, "following the steps topic", _log)
-                )
-            pending, self._pending = self._pending, None
-            try:
-                chunk = pending.result(self._timeout)
-            except TimeoutError:
-                # What is under way goes on, and is waited for again by the next call.
-                self._pending = pending
-                raise StopIteration from None
-            boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
-            passed = 0 if self._returned or self._next is None else self._next
-            self._ready = self._wanted([boundary for boundary in boundaries if boundary.step >= passed])
+        current = False
+        while not (self._ready and current):
+            current = self._look() if self._ready else self._read()
         return self._ready[0]
 
-    def _wanted(self, boundaries: Sequence[StepBoundary]) -> list[StepBoundary]:
-        """Those that are not void; and of resets those that take back what was returned, or what the caller had before."""
-        found: list[StepBoundary] = []
+    def _read(self) -> bool:
+        """Read what comes next; whether that is all there is by now."""
+        lay = self._pending is not None and self._pending.done()
+        if self._pending is None:
+            self._pending = self._client.start(
+                until_deadline(self._next_chunk, "following the steps topic", _log)
+            )
+        pending, self._pending = self._pending, None
+        try:
+            chunk = pending.result(self._timeout)
+        except TimeoutError:
+            # What is under way goes on, and is waited for again by the next call.
+            self._pending = pending
+            raise StopIteration from None
+        boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
+        passed = 0 if self._returned or self._next is None else self._next
+        self._ready = self._wanted([boundary for boundary in boundaries if boundary.step >= passed])
+        return self._steps.at_end and not lay
+
+    def _look(self) -> bool:
+        """Look for resets behind what was read: it may lie for long before it is returned, and may be far from the end.
+        True: all that there are by now. One that an earlier call has begun counts, else whoever waits for less than an
+        answer takes would get nothing ever."""
+        if self._looking is None:
+            self._looking = self._client.start(
+                until_deadline(self._steps.read_resets, "looking for resets in the steps topic", _log)
+            )
+        looking, self._looking = self._looking, None
+        try:
+            found = looking.result(self._timeout)
+        except TimeoutError:
+            self._looking = looking
+            raise StopIteration from None
+        self._ready = self._wanted(found, self._ready)
+        return True
+
+    def _wanted(
+        self, boundaries: Sequence[StepBoundary], before: Sequence[StepBoundary] = ()
+    ) -> list[StepBoundary]:
+        """After those before, those that are not void; and of resets those that take back what was returned, or what the
+        caller had before."""
+        found = list(before)
         for boundary in boundaries:
             if boundary.reset is None:
                 if void_by(self._resets, boundary.step) is None:

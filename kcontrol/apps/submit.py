@@ -15,7 +15,8 @@ from dataclasses import replace
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.files.facts import files_id
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
+from kcontrol.adapters.kafka.admin.fitting import compaction_warnings
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic

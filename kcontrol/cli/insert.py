@@ -18,16 +18,17 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.wait import committed_steps
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.push.bodies import CSV, JSON, NDJSON, BodyLimits, rows_of
+from kcontrol.requests.push.bodies import AVRO, CSV, JSON, NDJSON, PARQUET, rows_of
+from kcontrol.requests.push.limits import BodyLimits
 from kcontrol.requests.push.log import Push, Pushed, check_request_id
 from kcontrol.requests.push.rules import rules_for
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.completion import parse_token
 
 MAX_FILE_BYTES = 64 << 20
-LIMITS = BodyLimits(rows=1_000_000)
-FORMATS = {"ndjson": NDJSON, "json": JSON, "csv": CSV}
-_ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json", ".csv": "csv"}
+LIMITS = BodyLimits(rows=1_000_000, unpacked_bytes=256 << 20)
+FORMATS = {"ndjson": NDJSON, "json": JSON, "csv": CSV, "avro": AVRO, "parquet": PARQUET}
+_ENDINGS = {f".{name}": name for name in FORMATS} | {".jsonl": "ndjson"}
 
 
 @click.command()
@@ -38,8 +39,8 @@ _ENDINGS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json", ".csv": "c
     "--format",
     "format_name",
     type=click.Choice(list(FORMATS)),
-    help="What FILE holds: an object a line, an array of objects, or CSV with a line of names.  [default: by its ending; for - "
-    "ndjson]",
+    help="What FILE holds: an object a line, an array of objects, CSV with a line of names, an Avro file, or Parquet.  "
+    "[default: by its ending; for - ndjson]",
 )
 @click.option(
     "--key",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -12,10 +14,12 @@ from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.errors import definition
 from kcontrol.definition.schemas import check_schema, schema_text
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.files import LINES_ID, MAX_LINE_BYTES, FileAddress
+from kcontrol.wire.files import LINES_ID, MAX_LINE_BYTES, S3, FileAddress
 from kcontrol.wire.names import check_part_name, check_topic_name
 
 MAX_PATH_CHARACTERS = 1_000
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def _is_pattern(value: str | None) -> str | None:
@@ -29,8 +33,10 @@ def _is_path(value: str) -> str:
         raise ValueError(f"must be one line of at most {MAX_PATH_CHARACTERS} characters")
     if value.startswith(("http://", "https://")):
         return _is_url(value)
+    if value.startswith(S3):
+        return _is_object(value)
     if not value.startswith("/"):
-        raise ValueError("must be an absolute path, or a URL that begins with http:// or https://")
+        raise ValueError("must be an absolute path, or a URL that begins with http://, https:// or s3://")
     return value
 
 
@@ -38,6 +44,18 @@ def _is_url(value: str) -> str:
     parts = urlsplit(value)
     if not parts.hostname or parts.fragment:
         raise ValueError("must be a URL with a host, and without '#'")
+    return value
+
+
+def _is_object(value: str) -> str:
+    bucket, _, key = value.removeprefix(S3).partition("/")
+    # What has a user in it is refused later, by a sentence that does not show it.
+    if "@" not in bucket and not _BUCKET.fullmatch(bucket):
+        raise ValueError("must have the name of a bucket behind s3://")
+    if "?" in key:
+        raise ValueError(
+            "must be without '?': region, endpoint and credentials come from AWS's variables and files"
+        )
     return value
 
 
@@ -50,11 +68,12 @@ class FileInput(AddressedInput):
     files one after the other; `partition`, 0; `value`, the line as it is; and with a value_format the value's fields.
 
     name: what queries call it. path: of the file, absolute, on the host of the node that reads it; or of a directory; or a URL
-        of http or https, whose server must give ranges of it.
+        of http or https, whose server must give ranges of it; or an object of S3, s3://bucket/key, or what is right below a
+        prefix, s3://bucket/prefix with a pattern.
     pattern: which files of a directory are read, such as "*.ndjson". Of new files each must come, by its name, after those
         that are there; files below other directories, hidden ones and those that begin with an underscore are left alone.
     growing: the last file may be appended to, and a line counts when its end is there. False: each file is whole when
-        it appears, as what a URL gives always is. None: True, unless it is a URL.
+        it appears, as what a URL gives always is. None: True, unless it is a URL, also of S3.
     value_format: "json" or "csv" to have the fields of each line as columns; None leaves lines as they are. A line is a
         record: what spans several lines is a bad one.
     schema: of the fields, with a value_format: a DDL string ("carrier STRING, delay INT") or a StructType.
@@ -88,7 +107,9 @@ class FileInput(AddressedInput):
             raise ConfigurationError(
                 f"{where}: path is a URL with a user, whose password would stand in the log for ever: leave it out"
             )
-        if self.is_url and (self.growing or self.pattern is not None):
+        if self.path.startswith(S3):
+            self._check_s3(where)
+        elif self.is_url and (self.growing or self.pattern is not None):
             raise ConfigurationError(
                 f"{where}: {self.path} is a URL, of which one version is read: leave growing and pattern out"
             )
@@ -100,6 +121,19 @@ class FileInput(AddressedInput):
             )
         if self.dead_letter_topic is not None:
             check_topic_name(f"{where}: dead_letter_topic", self.dead_letter_topic)
+
+    def _check_s3(self, where: str) -> None:
+        if self.growing:
+            raise ConfigurationError(f"{where}: nothing is appended to an object of S3: leave growing out")
+        key = self.path.removeprefix(S3).partition("/")[2]
+        if self.pattern is None and (not key or key.endswith("/")):
+            raise ConfigurationError(
+                f"{where}: {self.path} is no object: say which below it, pattern='*.ndjson'"
+            )
+        if find_spec("botocore") is None:
+            raise ConfigurationError(
+                f"{where}: to read {self.path} botocore is needed, which is not installed: pip install 'kcontrol[s3]'"
+            )
 
     @property
     def is_url(self) -> bool:

@@ -34,7 +34,7 @@ class Limits:
         at most the broker's transaction.max.timeout.ms.
     pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given
     up.
-    save_timeout: for copying a checkpoint, beside the steps.
+    save_timeout: for copying a checkpoint, beside the steps; and for a node to look which ones it can open.
     stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and
     says so.
     max_forgotten: most steps that are dropped from the log in one transaction.

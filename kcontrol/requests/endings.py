@@ -21,14 +21,15 @@ class EndSeen:
 def end_seen(view: PipelineView, wish: AgentPlacement) -> EndSeen:
     """Of a pipeline that was submitted. wish: the entry that has ended its job.
 
-    It is said once, be it that nothing runs: a process of that job may have yet to join. A pipeline that runs by somebody
-    else's hand is left alone.
+    It is said once a node has joined that agents had placed, be it that none runs any more: another may have yet to join.
+    Before, this may be another pipeline under that name, which is deleted and submitted again, and not begun yet. A pipeline
+    that runs by somebody else's hand is left alone.
     """
     if view.ended is not None and view.ended >= wish:
         return EndSeen(told=True)
     if any(one > wish for one in view.placements.values()):
         return EndSeen(told=True)  # What runs was placed since.
-    if _runs_by_hand(view):
+    if not view.placements or _runs_by_hand(view):
         return EndSeen(told=False)
     return EndSeen(told=False, request=Desired(view.pipeline, DesiredMode.STOPPED, uuid4().hex, wish))
 

@@ -12,7 +12,7 @@ from kcontrol.core.model import DesiredMode, LayoutRequest, NodeJoin, PipelineSp
 from kcontrol.core.step.layout_change import LayoutChange, changed, refused_live
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.record import NotNowError
-from kcontrol.views.life import life_of
+from kcontrol.views.life import is_silent, life_of
 from kcontrol.views.pipeline_projection import PipelineProjection, Request
 
 
@@ -79,6 +79,7 @@ def layout_request(
             f"pipeline {projection.pipeline!r} does not run: its layout is changed between two runs with kcontrol layout, on a "
             "host that can read its checkpoints. Nothing was changed"
         )
+    refuse_lost(projection, without, now_ms)
     asked = live_change(projection, nodes, without, replaced)
     spec = projection.spec()
     if asked.change.nodes == 1 < spec.nodes and any(
@@ -108,6 +109,18 @@ def is_at_work(projection: PipelineProjection, now_ms: int) -> bool:
 def next_number(steps: StepsView) -> int:
     """Which change of the layout the next one is."""
     return 1 if steps.assignment is None else steps.assignment.number + 1
+
+
+def refuse_lost(projection: PipelineProjection, without: int | None, now_ms: int) -> None:
+    """Raise NotNowError if the node that is to be left out says nothing: a change begins with what each node has saved, so it
+    would be waited for in vain. now_ms: by the wall clock of this machine."""
+    if without is not None and is_silent(projection, without, now_ms):
+        raise NotNowError(
+            f"node {without} of pipeline {projection.pipeline!r} says nothing, and what it has can be dealt to others only "
+            "once somebody has brought it to the last step. If its host is lost, start its number on one that is left, beside "
+            f"another node: kcontrol node FILE --node {without}. It takes what it needs from the newest checkpoint; once it "
+            "makes steps, ask again. Nothing was changed"
+        )
 
 
 def refuse_unshared(spec: PipelineSpec, view: PipelineView) -> None:

@@ -114,6 +114,13 @@ class Health:
         finally:
             self._work = None
 
+    def doing(self) -> str:
+        """What is being done, and since when, for people; '' if it is nothing that could take long."""
+        work = self._work
+        return (
+            "" if work is None else f"{work[0]} for {self._monotonic_ms() - work[1]} ms, at most {work[2]} ms"
+        )
+
     def wrong(self) -> str:
         """What is wrong, for people; '' if nothing is."""
         now_ms, turned_ms, work = self._monotonic_ms(), self._turned_ms, self._work

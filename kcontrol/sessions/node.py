@@ -62,13 +62,15 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.decide import NodeMachine, decide
 from kcontrol.core.step.offsets import node_of
-from kcontrol.errors import KcontrolError, NotFoundError
+from kcontrol.errors import NotFoundError
 from kcontrol.sessions.arrivals import ArrivalReporter
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.observers import NOBODY, NodeObserver
 from kcontrol.sessions.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.sessions.publisher import Publisher
+from kcontrol.sessions.read_so_far import Read
+from kcontrol.sessions.restorable import find_restorable
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.sessions.ticker import Ticker
 from kcontrol.sessions.timeline import Timeline
@@ -180,9 +182,10 @@ class NodeSession:
                 # A deletion among these is of an earlier pipeline of this name.
                 self._take_control(control)
                 self._see_steps(steps)
-                restorable = await self._restorable(engine)
+                restorable = await self._restorable(engine, spec.limits)
                 if self._needs_all_steps(spec, engine, restorable):
-                    restorable = await self._read_all_steps(engine)
+                    await self._read_all_steps()
+                    restorable = await self._restorable(engine, spec.limits)
                 joined = Joined(
                     incarnation, engine.openable(), self._now_ms(), self._ports.clock.now_ms(), restorable
                 )
@@ -263,28 +266,14 @@ class NodeSession:
             return False
         return any(steps.can_replay_after(step) for step in (0, *openable))
 
-    async def _read_all_steps(self, engine: Engine) -> tuple[int, ...]:
+    async def _read_all_steps(self) -> None:
         self._log.warning("no checkpoint that is kept can be opened here: reading the whole log of steps")
         self._ports.steps.begin_at_start()
         self._state = self._state.unread()
         self._see_steps(await self._again(self._ports.steps.read_to_end, "reading the steps topic"))
-        return await self._restorable(engine)
 
-    async def _restorable(self, engine: Engine) -> tuple[int, ...]:
-        """The checkpoints that could be opened. A node that needs none of them does not need their storage to
-        start."""
-        steps = self._state.steps
-        try:
-            return await engine.restorable(steps.checkpoints) if steps.checkpoints else ()
-        except KcontrolError as error:
-            held = [step for step in engine.openable() if steps.void_by(step) is None]
-            if not any(steps.can_replay_after(step) for step in held):
-                raise
-            self._log.warning(
-                "the checkpoints can't be read, and will not be opened by this incarnation of the node: %s",
-                error,
-            )
-            return ()
+    async def _restorable(self, engine: Engine, limits: LimitsSpec) -> tuple[int, ...]:
+        return await find_restorable(engine, self._state.steps, limits, self._health, self._log)
 
     def _spec_of(self, view: PipelineView) -> PipelineSpec:
         """The newest definition."""
@@ -296,21 +285,12 @@ class NodeSession:
         return spec
 
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
-        boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
-        reached: dict[tuple[str, int], int] = {}
-        read: dict[tuple[str, int], InputSlice] = {}
-        for boundary in boundaries:
-            if boundary.reset is not None:
-                reached.clear()
-                read.clear()
-            reached |= {(part.input, part.partition): part.to for part in boundary.inputs}
-            read |= {(part.input, part.partition): part for part in boundary.inputs if part.records}
+        read = Read.of(each.record for each in steps if isinstance(each.record, StepBoundary))
         watchers = {}
         for input_ in spec.inputs:
-            known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
-            from_ = {p: offset for p, offset in known.items() if self._reads(spec, input_, p)}
-            last = {p: read[input_.name, p] for p in from_ if (input_.name, p) in read}
-            watchers[input_.name] = self._ports.watch(input_, from_, partial(self._reads, spec, input_), last)
+            takes = partial(self._reads, spec, input_)
+            from_ = read.up_to(input_, takes)
+            watchers[input_.name] = self._ports.watch(input_, from_, takes, read.last(input_, from_))
         return watchers
 
     def _reads(self, spec: PipelineSpec, input_: InputSpec, partition: int) -> bool:

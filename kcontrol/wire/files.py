@@ -17,9 +17,10 @@ from kcontrol.errors import ConfigurationError, InputGoneError
 LINES_ID = "lines-1"
 """In place of a topic's id. Goes up when the same bytes must give other rows."""
 MAX_LINE_BYTES = 1 << 30
+S3 = "s3://"
 
 _ADDRESS = re.compile(
-    r"file:growing=([01]),header=([01]),max_line_bytes=(\d{1,10}),pattern=([^,/]*),path=((?:/|https?://)[^\n\0]*)"
+    r"file:growing=([01]),header=([01]),max_line_bytes=(\d{1,10}),pattern=([^,/]*),path=((?:/|https?://|s3://)[^\n\0]*)"
 )
 
 _VERSION = re.compile(r"lines-1;size=(\d{1,18});tag=([^;]*);modified=([^;]*)")
@@ -27,10 +28,10 @@ _VERSION = re.compile(r"lines-1;size=(\d{1,18});tag=([^;]*);modified=([^;]*)")
 
 @dataclass(frozen=True, slots=True)
 class FileAddress:
-    """path: of the file, or its URL, or of the directory if there is a pattern. pattern: which names count in it, as a shell
-    has it; '': it is
-    one file. growing: the last file may be appended to, and its last line counts when its end is written; else each is whole.
-    header: the first line of each file is no row. max_line_bytes: a longer line is a bad record."""
+    """path: of the file, or its URL (also s3://bucket/key), or of the directory, or prefix of keys, if there is a pattern.
+    pattern: which names count in it, as a shell has it; '': it is one file. growing: the last file may be appended to, and its
+    last line counts when its end is written; else each is whole. header: the first line of each file is no row.
+    max_line_bytes: a longer line is a bad record."""
 
     path: str
     pattern: str
@@ -44,6 +45,16 @@ class FileAddress:
         return not self.path.startswith("/")
 
     @property
+    def is_s3(self) -> bool:
+        """Whether it is in a store of objects that is asked as S3 is."""
+        return self.path.startswith(S3)
+
+    @property
+    def is_one_version(self) -> bool:
+        """Whether what stands in place of a topic's id says which version of it is read."""
+        return self.is_url and not self.pattern
+
+    @property
     def text(self) -> str:
         """As it stands in place of a topic's name."""
         return (
@@ -54,7 +65,8 @@ class FileAddress:
 
 @dataclass(frozen=True, slots=True)
 class UrlVersion:
-    """What a URL gives: tag and modified as its server says them (ETag, Last-Modified), '' if it does not."""
+    """What a URL gives: tag and modified as its server says them (ETag, Last-Modified), '' if it does not; of an object of S3
+    the tag alone."""
 
     size_bytes: int
     tag: str

@@ -62,6 +62,11 @@ class Loading:
                     return
             await self._give_up()
 
+    async def rests(self) -> None:
+        """Until no request of the page is under way."""
+        while self._under_way:  # noqa: ASYNC110 - the browser tells of each request for itself
+            await asyncio.sleep(_BEAT_S)
+
     async def _give_up(self) -> None:
         given_up = self.page
         await self.begin()

@@ -23,6 +23,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.regions_facts import RegionsSeen
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+from tests.support.patient_http import patient_limits
 
 NOBODY = ClusterSeen()
 CLUSTER = ClusterSettings(bootstrap_servers="kafka-0.internal:9092,kafka-1.internal:9092")
@@ -53,7 +54,8 @@ class Served:
 
     async def begin(self) -> None:
         """Listen and answer."""
-        self._listener = Listener(HttpOptions(port=self.port, token=self.token))
+        options = HttpOptions(port=self.port, token=self.token, limits=patient_limits())
+        self._listener = Listener(options)
         self.port = int(self._listener.url.rpartition(":")[2])
         serving = serve_interface(
             *(self._listener, CLUSTER, MemorySource(self.kafka), make_registry()),

@@ -31,13 +31,14 @@ from tests.chaos.names import (
     STATELESS,
 )
 from tests.chaos.network import can_cut
+from tests.support.patience import HANG_S
 from tests.support.processes import run_kcontrol
 
 PIPELINE_FILE = Path(__file__).with_name(
     "exchanged.py" if EXCHANGE else "stateless.py" if STATELESS else "kept.py" if KEPT else "pipeline.py"
 )
-TOPIC_TIMEOUT_S = 30.0
-END_TIMEOUT_S = 30.0
+TOPIC_TIMEOUT_S = HANG_S
+END_TIMEOUT_S = HANG_S
 SUBMIT_TIMEOUT_S = 120.0
 NEW = "--new"
 STANDBYS = ("a", "b")

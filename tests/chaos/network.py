@@ -13,8 +13,10 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
+from tests.support.patience import HANG_S
+
 _CHAIN = "KCONTROL_CHAOS"
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = HANG_S
 
 
 def can_cut() -> bool:

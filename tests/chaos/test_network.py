@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.chaos.network import Network, can_cut
+from tests.support.patience import HANG_S
 
 NOBODYS_GROUP, NOBODYS_PORT = 64_321, 9
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.skipif(not can_cut(), reason="needs root and iptables")
 def rules() -> str:
     """Of this machine, for what it sends."""
     return subprocess.run(
-        ["iptables", "--wait", "-S"], capture_output=True, text=True, timeout=20, check=True
+        ["iptables", "--wait", "-S"], capture_output=True, text=True, timeout=HANG_S, check=True
     ).stdout
 
 

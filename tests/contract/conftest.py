@@ -16,6 +16,7 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.transaction import requests
 from kcontrol.settings.cluster import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, SimulatedWorld, World
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 from tests.support.proxy import Proxy, proxied_properties
 from tests.support.topics import kept
@@ -23,7 +24,7 @@ from tests.support.topics import kept
 Scenario = Callable[[World], Awaitable[None]]
 Run = Callable[[Scenario], None]
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from tests.fakes.memory_exchange import MemoryExchange
 from tests.fakes.memory_kafka import Fate, MemoryKafka
 from tests.integration.data_path import Owner, topic_id
 from tests.integration.exchanges import runs_for
+from tests.support.patience import HANG_S
 from tests.support.topics import create_topic
 
-SLOTS, NODES, DEADLINE_S = 2, 2, 60.0
+SLOTS, NODES, DEADLINE_S = 2, 2, HANG_S
 SCHEMA = pa.schema([("row", pa.string())])
 Rows = Mapping[int, Sequence[str]]
 """By node."""

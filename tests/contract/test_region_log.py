@@ -20,10 +20,11 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.contract.conftest import ProxiedBroker
 from tests.fakes.memory_kafka import Loss
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
+from tests.support.patience import HANG_S
 from tests.support.proxy import END_TXN, Cut, Proxy
 
 REGION = "orders"
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 
 MakeLog = Callable[[], RegionLog]
 LoseCommit = Callable[[Cut], None]

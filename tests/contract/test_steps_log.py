@@ -10,13 +10,14 @@ from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.owning import commit
+from tests.support.patience import HANG_MS
 from tests.support.samples import boundary, checkpoint
 
 
 async def _commit(
     transaction: Transaction, world: World, record: StepRecord, forget: tuple[str, ...] = ()
 ) -> None:
-    producer = await transaction.init_producer(10_000)
+    producer = await transaction.init_producer(HANG_MS)
     await transaction.add_partitions(*producer, world.partitions()[:1])
     await commit(transaction, await world.steps(), producer, record, forget)
 
@@ -104,7 +105,7 @@ def test_a_checkpoint_of_an_older_version_does_not_say_where_to_begin(run: Run) 
             transaction, world, replace(checkpoint(world.pipeline, 3), first_step=0, begin_offset=-1)
         )
         # Kafka answers a commit before its markers are written; whoever begins anew waits for them.
-        await transaction.init_producer(10_000)
+        await transaction.init_producer(HANG_MS)
         log = await world.steps()
         assert await log.begin_at_checkpoint() is None
         assert len(await log.read_to_end()) == 4

@@ -15,14 +15,13 @@ from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.owning import commit, commit_at
+from tests.support.patience import HANG_MS
 from tests.support.proxy import Cut
 from tests.support.samples import boundary, checkpoint
 
-TIMEOUT_MS = 30_000
-
 
 async def _begin(world: World, transaction: Transaction) -> tuple[int, int]:
-    producer = await transaction.init_producer(TIMEOUT_MS)
+    producer = await transaction.init_producer(HANG_MS)
     await transaction.add_partitions(*producer, world.partitions())
     return producer
 
@@ -68,7 +67,7 @@ def test_a_committed_checkpoint_is_seen_with_the_tombstones_of_its_commit(run: R
     async def scenario(world: World) -> None:
         transaction, log = await world.transaction(), await world.steps()
         step = await _step(world, transaction, 3)
-        producer = await transaction.init_producer(TIMEOUT_MS)
+        producer = await transaction.init_producer(HANG_MS)
         await transaction.add_partitions(*producer, world.partitions()[:1])
         made = checkpoint(world.pipeline, 3)
         await _commit(world, transaction, producer, made, ["checkpoint/1", "step/2"])
@@ -85,7 +84,7 @@ def test_a_change_of_the_layout_is_seen_with_the_checkpoint_that_it_is_made_over
         saved = checkpoint(world.pipeline, 3)
         made = Assignment(world.pipeline, 1, 3, 2, (0, 1), (), (), 1, 9, "r", 1, live=True)
         for number, first in enumerate((saved, None), 1):
-            producer = await transaction.init_producer(TIMEOUT_MS)
+            producer = await transaction.init_producer(HANG_MS)
             await transaction.add_partitions(*producer, world.partitions()[:1])
             await log.read_settled(transaction.log_end)
             changed = replace(made, number=number)
@@ -104,7 +103,7 @@ def test_a_fenced_owner_records_no_checkpoint(run: Run) -> None:
         await _step(world, rightful, 1)
         with pytest.raises(FencedError):
             await _commit(world, old, producer, checkpoint(world.pipeline, 1))
-        await rightful.init_producer(TIMEOUT_MS)
+        await rightful.init_producer(HANG_MS)
         log = await world.steps()
         assert len(await log.read_to_end()) == 1
 
@@ -117,7 +116,7 @@ def test_after_the_next_init_producer_every_earlier_commit_is_found_by_a_read_to
         made = []
         for step in range(1, 8):
             made.append(await _step(world, transaction, step))
-            await transaction.init_producer(TIMEOUT_MS)
+            await transaction.init_producer(HANG_MS)
             log = await world.steps()
             assert [logged.record for logged in await log.read_settled(transaction.log_end)] == made
 
@@ -132,7 +131,7 @@ def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_r
     async def scenario(world: World) -> None:
         transaction, log = await world.transaction(), await world.steps()
         seen = await _step(world, transaction, 1)
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(HANG_MS)
         await log.read_settled(transaction.log_end)
         stale = log.position
         unseen = await _step(world, transaction, 2)
@@ -142,10 +141,10 @@ def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_r
             with pytest.raises(UnseenRecordError, match=f"what was read ended at {stale}"):
                 await commit_at(transaction, stale, producer, record)
 
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(HANG_MS)
         assert [logged.record for logged in await log.read_settled(transaction.log_end)] == [unseen]
         made = await _step(world, transaction, 3)
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(HANG_MS)
         fresh = await world.steps()
         assert [logged.record for logged in await fresh.read_settled(transaction.log_end)] == [
             seen,
@@ -161,17 +160,17 @@ def test_the_end_is_proved_by_a_record_that_nobody_ever_sees(run: Run) -> None:
         transaction, log = await world.transaction(), await world.steps()
         seen = [await _step(world, transaction, step) for step in (1, 2)]
         owner = await world.transaction()
-        producer = await owner.init_producer(TIMEOUT_MS)
+        producer = await owner.init_producer(HANG_MS)
         assert owner.log_end == 0
         await owner.prove_end(*producer)
         proved = owner.log_end
         assert proved > transaction.log_end
 
-        await owner.init_producer(TIMEOUT_MS)
+        await owner.init_producer(HANG_MS)
         assert [logged.record for logged in await log.read_settled(proved)] == seen
         assert log.position >= proved
         made = await _step(world, owner, 3)
-        await owner.init_producer(TIMEOUT_MS)
+        await owner.init_producer(HANG_MS)
         assert [logged.record for logged in await log.read_settled(owner.log_end)] == [made]
 
     run(scenario)
@@ -180,8 +179,8 @@ def test_the_end_is_proved_by_a_record_that_nobody_ever_sees(run: Run) -> None:
 def test_who_was_fenced_can_not_prove_anything(run: Run) -> None:
     async def scenario(world: World) -> None:
         old, new = await world.transaction(), await world.transaction()
-        producer = await old.init_producer(TIMEOUT_MS)
-        await new.init_producer(TIMEOUT_MS)
+        producer = await old.init_producer(HANG_MS)
+        await new.init_producer(HANG_MS)
         with pytest.raises(FencedError):
             await old.prove_end(*producer)
         assert old.log_end == 0
@@ -194,7 +193,7 @@ def test_the_answer_to_a_commit_begins_the_next_transaction_where_epochs_are_tol
 ) -> None:
     async def scenario(world: World) -> None:
         transaction, log, watched = await world.transaction(), await world.steps(), await world.steps()
-        producer, end, made = await transaction.init_producer(TIMEOUT_MS), 0, []
+        producer, end, made = await transaction.init_producer(HANG_MS), 0, []
         used = {producer}
         for step in range(1, 6):
             await transaction.add_partitions(*producer, world.partitions())
@@ -212,7 +211,7 @@ def test_the_answer_to_a_commit_begins_the_next_transaction_where_epochs_are_tol
         assert await _wait_for(watched, 5) == [
             LoggedStep(offset, record) for offset, record in zip(await _offsets(world), made, strict=True)
         ]
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(HANG_MS)
         assert await log.read_settled(transaction.log_end) == []
         assert log.position == end
 
@@ -284,7 +283,7 @@ def test_init_producer_aborts_what_was_open_and_the_next_step_commits(run: Run) 
 def test_each_init_producer_gives_a_new_identity(run: Run) -> None:
     async def scenario(world: World) -> None:
         first, second = await world.transaction(), await world.transaction()
-        identities = [await owner.init_producer(TIMEOUT_MS) for owner in (first, second, first, first)]
+        identities = [await owner.init_producer(HANG_MS) for owner in (first, second, first, first)]
         assert len(set(identities)) == 4
 
     run(scenario)
@@ -293,13 +292,13 @@ def test_each_init_producer_gives_a_new_identity(run: Run) -> None:
 def test_an_owner_that_was_replaced_can_neither_add_partitions_nor_commit(run: Run) -> None:
     async def scenario(world: World) -> None:
         old, new, log = await world.transaction(), await world.transaction(), await world.steps()
-        idle = await old.init_producer(TIMEOUT_MS)
-        await new.init_producer(TIMEOUT_MS)
+        idle = await old.init_producer(HANG_MS)
+        await new.init_producer(HANG_MS)
         with pytest.raises(FencedError):
             await old.add_partitions(*idle, world.partitions())
 
         producer = await _begin(world, old)
-        await new.init_producer(TIMEOUT_MS)
+        await new.init_producer(HANG_MS)
         with pytest.raises(FencedError):
             await _commit(world, old, producer, boundary(world.pipeline, 1, producer))
 
@@ -315,7 +314,7 @@ def test_a_zombie_that_initialises_last_fences_the_rightful_owner(run: Run) -> N
     async def scenario(world: World) -> None:
         rightful, zombie = await world.transaction(), await world.transaction()
         producer = await _begin(world, rightful)
-        await zombie.init_producer(TIMEOUT_MS)
+        await zombie.init_producer(HANG_MS)
         with pytest.raises(FencedError):
             await _commit(world, rightful, producer, boundary(world.pipeline, 1, producer))
 
@@ -325,7 +324,7 @@ def test_a_zombie_that_initialises_last_fences_the_rightful_owner(run: Run) -> N
 def test_a_commit_into_a_partition_that_was_never_added_is_refused(run: Run) -> None:
     async def scenario(world: World) -> None:
         transaction = await world.transaction()
-        producer = await transaction.init_producer(TIMEOUT_MS)
+        producer = await transaction.init_producer(HANG_MS)
         await transaction.add_partitions(*producer, world.partitions()[1:])
         with pytest.raises(FencedError):
             await _commit(world, transaction, producer, boundary(world.pipeline, 1, producer))
@@ -348,7 +347,7 @@ def test_writers_with_an_old_identity_or_into_a_partition_not_added_are_refused(
     async def scenario(world: World) -> None:
         transaction = await world.transaction()
         old = await _begin(world, transaction)
-        new = await transaction.init_producer(TIMEOUT_MS)
+        new = await transaction.init_producer(HANG_MS)
         await transaction.add_partitions(*new, world.partitions()[:2])
         with pytest.raises(FencedError):
             await world.write(old, 0, "late")
@@ -369,7 +368,7 @@ def test_when_the_answer_to_a_commit_is_lost_the_log_tells_after_fencing(run: Ru
         with pytest.raises(CommitUnknownError):
             await _commit(world, transaction, producer, made)
 
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(HANG_MS)
         found = [logged.record for logged in await log.read_to_end()]
         assert found == ([made] if cut is Cut.ANSWER else [])
 

@@ -27,6 +27,7 @@ from tests.fakes.memory_kafka import (
 )
 from tests.simulation import broker
 from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, Lost
+from tests.support.patience import HANG_MS
 from tests.support.proxy import END_TXN, Cut, Proxy
 
 OUT = "out"
@@ -188,7 +189,7 @@ class KafkaWorld:
         rpc = KafkaRpc(self._direct)
         try:
             write = TransactionalWrite(
-                Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, 10_000
+                Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, HANG_MS
             )
             await write.send(self._out, partition, [(b"k", value.encode())])
         finally:

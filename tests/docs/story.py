@@ -19,11 +19,12 @@ from types import TracebackType
 from tests.docs.blocks import Block
 from tests.docs.expected import alike, missing
 from tests.docs.reading import read
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, environment, until
 
 COMMAND_TIMEOUT_S = 240.0
 PRINTS_TIMEOUT_S = 180.0
-END_TIMEOUT_S = 60.0
+END_TIMEOUT_S = HANG_S
 _ENDED_BY_CTRL_C = (0, 130, -signal.SIGINT)
 
 

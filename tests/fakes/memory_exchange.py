@@ -9,6 +9,7 @@ from kcontrol.adapters.kafka.exchange.reader import Run, Sent
 from kcontrol.core.model import ExchangeRun, ExchangeSlice, FailureKind
 from kcontrol.errors import StepFailedError
 from tests.fakes.memory_kafka import Fate, MemoryKafka
+from tests.support.patience import HANG_S
 
 
 class MemoryExchange:
@@ -37,7 +38,7 @@ class MemoryExchange:
         number, from_, to = run
         partition = self._kafka.partition(self._topic, number)
         while (partition.stable_end() if sent.committed else len(partition.entries)) < to:
-            await asyncio.wait_for(partition.changed(), 10)
+            await asyncio.wait_for(partition.changed(), HANG_S)
         found: list[str] = []
         for entry in partition.entries[from_:to]:
             if entry.producer != sent.by:

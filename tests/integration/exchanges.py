@@ -17,6 +17,7 @@ from kcontrol.core.model import ExchangeSlice
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.chunk_digest import RowsDigest
 from tests.integration.data_path import Owner, topic_id
+from tests.support.patience import HANG_S
 
 NAME = "by-user"
 SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int64()), ("_shard", pa.int32())])
@@ -87,7 +88,7 @@ def sent_by(owner: Owner, node: int, step: int = 1, committed: bool = False) -> 
 
 
 def reader_of(settings: ClusterSettings, topic: str, **limits: int) -> ExchangeReader:
-    known = replace(ReadLimits(deadline_ms=20_000), **limits)
+    known = replace(ReadLimits(deadline_ms=round(HANG_S * 1_000)), **limits)
     return ExchangeReader(settings, NAME, topic, topic_id(settings, topic), SCHEMA, known)
 
 

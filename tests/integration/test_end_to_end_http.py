@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 import kcontrol
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.topics import create_topic
 
@@ -67,7 +68,7 @@ class Story:
             producer.produce(
                 self.words, b"word %d" % number, on_delivery=lambda _, message: delivered.append(message)
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(HANG_S) == 0
         return kcontrol.completion_token(*delivered)
 
 
@@ -115,7 +116,7 @@ def test_a_pipeline_is_submitted_run_looked_into_and_shut_down_over_http(story: 
     definition = json.loads(story.command("submit", str(FILE), "--print"))
     with ExitStack() as stack:
         serving = stack.enter_context(story.process("serve", "serve", "--port", "0", "--json"))
-        client = stack.enter_context(httpx.Client(base_url=url_of(serving, "serve"), timeout=60))
+        client = stack.enter_context(httpx.Client(base_url=url_of(serving, "serve"), timeout=PATIENCE_S))
         until(lambda: client.get("/health/ready").status_code == 200, "the server is ready")
         submitted = client.post(f"/v1/pipelines/{story.name}/spec", json=definition)
         assert submitted.status_code == 200, submitted.text
@@ -161,8 +162,8 @@ def _profile(client: httpx.Client, server: Server, own: str) -> None:
     def profile(what: str) -> httpx.Response:
         there = client.get(f"{server.base}/nodes/0/profile/{what}").headers["location"]
         assert there.startswith(f"{own}/profile/")
-        assert httpx.get(there, timeout=60).status_code == 401
-        taken = httpx.get(there, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+        assert httpx.get(there, timeout=PATIENCE_S).status_code == 401
+        taken = httpx.get(there, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
         assert taken.status_code == 200, taken.text
         return taken
 

@@ -37,6 +37,7 @@ from tests.integration.exchanges import (
     wanted,
     writer_of,
 )
+from tests.support.patience import HANG_S
 
 SLOTS = 4
 
@@ -221,7 +222,7 @@ def test_reading_waits_for_what_is_not_there_yet_and_not_for_ever(
         writer.write(part, nodes_of(part, 1), *hashes_of(part))
     assert not started.done()
     writer.finish()
-    assert started.result(30) == rows.to_pylist()
+    assert started.result(HANG_S) == rows.to_pylist()
     with pytest.raises(RetriableError, match="records reach only to offset 2"):
         read(settings, topic, [(0, 2, 3)], sent_by(owner, 0), deadline_ms=700)
 
@@ -320,7 +321,7 @@ def delete_before(settings: ClusterSettings, topic: str, offset: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     for done in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-        done.result(30)
+        done.result(HANG_S)
 
 
 @pytest.mark.parametrize("committed", [False, True])

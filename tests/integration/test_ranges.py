@@ -20,6 +20,7 @@ from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, as_rows, consume, table_rows, topic_id
 from tests.support.topics import create_topic
+from tests.support.transactions import transactional, until_settled
 
 START_MS = int(time.time() * 1000)
 """Of today: retention goes by what the records say."""
@@ -115,18 +116,7 @@ def test_transactions_committed_aborted_and_mixed(
 ) -> None:
     topic = topic_factory("transactions")
     rng = random.Random(5)
-    producers = [
-        Producer(
-            {
-                "bootstrap.servers": settings.bootstrap_servers,
-                "transactional.id": f"{topic}-{number}",
-                "linger.ms": 0,
-            }
-        )
-        for number in range(3)
-    ]
-    for producer in producers:
-        producer.init_transactions(DEADLINE_S)
+    producers = [transactional(settings, f"{topic}-{number}", **{"linger.ms": 0}) for number in range(3)]
     expected = set()
     for round_ in range(12):
         for producer in producers:
@@ -141,6 +131,7 @@ def test_transactions_committed_aborted_and_mixed(
                 expected.add(name)
         for producer, commit in zip(producers, fates, strict=True):
             (producer.commit_transaction if commit else producer.abort_transaction)(DEADLINE_S)
+    until_settled(settings, topic)
     wanted = as_rows(consume(settings, topic))
     end = wanted[-1]["offset"] + 1
 
@@ -155,8 +146,7 @@ def test_an_open_transaction_is_waited_for_and_never_read(
 ) -> None:
     topic = topic_factory("open")
     produce(settings, topic, 5, seed=6)
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic})
-    producer.init_transactions(DEADLINE_S)
+    producer = transactional(settings)
     producer.begin_transaction()
     producer.produce(topic, b"not yet", partition=0)
     producer.flush(DEADLINE_S)

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
@@ -56,8 +57,8 @@ def test_a_topic_that_was_recreated_never_gives_its_new_records(
     reader = RangeReader(settings)
     assert len(table_rows(list(reader.read("in", topic, old, 0, 0, 20)))) == 20
 
+    TopicAdmin(settings).delete(topic)
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.delete_topics([topic])[topic].result(DEADLINE_S)
     with pytest.raises(
         InputGoneError, match=rf"There is no topic '{topic}'.*Offsets 0 to 20 were to be read"
     ):
@@ -109,7 +110,7 @@ def test_a_broker_that_dies_and_comes_back(tmp_path: Path) -> None:
         create_topic(broker.settings, "t")
         fill(broker.settings, "t", 200)
         wanted = topic_id(broker.settings, "t")
-        limits = ReadLimits(fetch_max_bytes=1, together_bytes=1, deadline_ms=60_000)
+        limits = ReadLimits(fetch_max_bytes=1, together_bytes=1, deadline_ms=round(DEADLINE_S * 1_000))
         found = RangeReader(broker.settings, limits).read("in", "t", wanted, 0, 0, 200)
         batches = [next(found)]
         broker.kill()

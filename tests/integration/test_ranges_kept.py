@@ -13,6 +13,7 @@ from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, topic_id
+from tests.support.transactions import transactional, until_settled
 
 RECORDS = 200
 
@@ -50,7 +51,7 @@ def numbers(from_: int, to: int) -> list[bytes]:
 
 
 def write_batch(settings: ClusterSettings, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 1_000})
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 60_000})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(DEADLINE_S) == 0
@@ -80,14 +81,14 @@ def test_what_was_aborted_before_a_range_is_not_taken_for_what_is_in_it(
 ) -> None:
     """One producer aborts, and then commits: its batches are told apart by the marker between them."""
     topic = topic_factory("kept-aborted", 1)
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic})
-    producer.init_transactions(DEADLINE_S)
+    producer = transactional(settings)
     for end in (producer.abort_transaction, producer.commit_transaction, producer.commit_transaction):
         producer.begin_transaction()
         for number in range(10):
             producer.produce(topic, b"%d" % number, partition=0)
         assert producer.flush(DEADLINE_S) == 0
         end(DEADLINE_S)
+    until_settled(settings, topic)
     id_, reader = topic_id(settings, topic), RangeReader(settings)
     fetched()
     assert values(reader, topic, id_, 0, 5) == []

@@ -23,6 +23,8 @@ from tests.integration.data_path import DEADLINE_S, as_rows, consume, proxied, t
 from tests.support.ports import free_ports
 from tests.support.proxy import Cut, Proxy, proxied_properties
 from tests.support.topics import create_topic
+from tests.support.transactions import transactional as transactional_producer
+from tests.support.transactions import until_settled
 
 PARTITIONS = 6
 _FETCH = 1
@@ -30,10 +32,7 @@ _FETCH = 1
 
 def fill(settings: ClusterSettings, topic: str, rng: random.Random) -> None:
     """Records of all sizes, some in aborted transactions; the last partition stays empty."""
-    transactional = Producer(
-        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
-    )
-    transactional.init_transactions(DEADLINE_S)
+    transactional = transactional_producer(settings, **{"linger.ms": 0})
     plain = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 1, "batch.size": 8192})
     for _ in range(6):
         transactional.begin_transaction()
@@ -47,6 +46,7 @@ def fill(settings: ClusterSettings, topic: str, rng: random.Random) -> None:
             DEADLINE_S
         )
     assert plain.flush(DEADLINE_S) == 0
+    until_settled(settings, topic, PARTITIONS)
 
 
 def test_ranges_read_together_are_those_read_alone(

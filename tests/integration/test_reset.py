@@ -16,6 +16,7 @@ from kcontrol.errors import StepsVoidedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.story import Story
 from tests.support.orders import CUSTOMERS, PIPELINE_FILE
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, objects
 
 pytestmark = pytest.mark.timeout(3_600)
@@ -86,7 +87,7 @@ class Deployed:
             self.orders.name,
             bootstrap_servers=self.servers,
             after_step=after_step,
-            timeout=5,
+            timeout=HANG_S,
             verify_digests=True,
         )
 
@@ -95,9 +96,11 @@ class Deployed:
         there been no others. The steps that a consumer is given."""
         totals: dict[str, dict[str, Any]] = {}
         read: Counter[str] = Counter()
-        given = []
+        given: list[int] = []
+        last = self._committed()
         with self.consumer() as steps:
-            for step in steps:
+            while given[-1:] != [last]:
+                step = next(steps)
                 given.append(step.number)
                 assert step.boundary.reset is None
                 for piece in step.boundary.inputs:

@@ -22,6 +22,7 @@ from kcontrol.wire.batches import HEADERS_TYPE, partition_of
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory
 from tests.integration.data_path import Owner, consume
+from tests.support.patience import HANG_S
 
 NOW_MS = int(time.time() * 1000)
 """Of today: retention goes by what the records say, and an old step would be deleted while a test looks at
@@ -186,7 +187,7 @@ def _until_written(settings: ClusterSettings, topic: str, partition: int) -> Non
         return False
 
     try:
-        assert Backoff(5, 50, 10_000).poll(is_written)
+        assert Backoff(5, 50, round(HANG_S * 1_000)).poll(is_written)
     finally:
         consumer.close()
 
@@ -197,7 +198,8 @@ def test_a_partition_that_is_added_when_the_writer_has_begun(
     topic = topic_factory("added-late", 2)
     owner = Owner(settings)
     owner.begin([(topic, 0)])
-    writer = writer_of(settings, owner, topic, 2)
+    patient = WriteLimits(deadline_ms=round(HANG_S * 1_000))
+    writer = writer_of(settings, owner, topic, 2, limits=patient)
     writer.write(rows(2), np.array([0, 1], np.int32))
     with ThreadPoolExecutor(1) as pool:
         finished = pool.submit(writer.finish)

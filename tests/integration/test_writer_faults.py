@@ -188,7 +188,10 @@ def test_a_broker_that_restarts_and_one_that_does_not(tmp_path: Path) -> None:
         owner = Owner(broker.settings)
         owner.begin([("t", 0)])
         patient = writer_of(
-            broker.settings, owner, "t", WriteLimits(max_batch_bytes=1000, deadline_ms=60_000)
+            broker.settings,
+            owner,
+            "t",
+            WriteLimits(max_batch_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000)),
         )
         patient.write(values(100, size=60), zeros(100))
         broker.kill()
@@ -210,7 +213,8 @@ def test_stopping_a_writer_that_waits_for_a_silent_broker(tmp_path: Path) -> Non
         create_topic(broker.settings, "t")
         owner = Owner(broker.settings)
         owner.begin([("t", 0)])
-        writer = writer_of(broker.settings, owner, "t", WriteLimits(max_batch_bytes=1000, buffer_bytes=1000))
+        patient = WriteLimits(max_batch_bytes=1000, buffer_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000))
+        writer = writer_of(broker.settings, owner, "t", patient)
         writer.write(values(1), zeros(1))
         broker.pause()
         try:

@@ -28,7 +28,7 @@ from tests.unit.spark.works import work
 
 NOW_MS = int(time.time() * 1000)
 SMALL = WriteLimits(max_batch_bytes=1_000, buffer_bytes=4_000)
-TURN_S = 60.0
+TURN_S = DEADLINE_S
 
 
 class LedgerTurns:
@@ -182,7 +182,14 @@ def test_leaders_that_change_between_two_writers(whole_cluster3: EmbeddedCluster
     create_topic(settings, topic)
     owner = Owner(settings)
     owner.begin([(topic, 0)])
-    them = Writers(settings, owner, topic, 1, 2, WriteLimits(max_batch_bytes=1_000, deadline_ms=60_000))
+    them = Writers(
+        settings,
+        owner,
+        topic,
+        1,
+        2,
+        WriteLimits(max_batch_bytes=1_000, deadline_ms=round(DEADLINE_S * 1_000)),
+    )
     parts = itertools.count(1)
 
     def kill_in_the_middle() -> None:

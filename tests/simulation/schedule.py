@@ -9,6 +9,7 @@ seed is a schedule for ever.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,6 +71,13 @@ def moments_of_its_own() -> Iterator[None]:
         _made.update(others)
 
 
+def forget_moments() -> None:
+    """For a process that makes no more schedules."""
+    _made.clear()
+    gc.unfreeze()
+    gc.collect()
+
+
 def _moments(
     nodes: int,
     clock_ms: int,
@@ -115,6 +123,8 @@ def prepared_moments(patient: bool = False, stages: int = 1, wide: bool = False)
     """All beginnings are made before the block, with the core as it is before it; one that is made in it fails."""
     _prepare_moments(patient, stages, wide)
     made = set(_made)
+    gc.collect()
+    gc.freeze()  # They stay, and are gigabytes: a collection that looks at them stops the process for many seconds.
     yield
     assert made == set(_made), f"these were made with a rule switched off: {set(_made) - made}"
 

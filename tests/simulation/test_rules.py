@@ -20,6 +20,7 @@ from kcontrol.core.coordinator import (
     node_progress,
     stopping,
     takeover,
+    without_steps,
 )
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator import standing as standings
@@ -142,7 +143,7 @@ def _with_standing(
     def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> Standing:
         return change(state, number, limits, right(state, number, limits))
 
-    users = (standings, node_progress, between_steps)
+    users = (standings, node_progress, without_steps)
     return tuple(patch.object(each, "standing", standing) for each in users)
 
 

@@ -21,6 +21,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.pipeline_facts import PipelineStatus
 from tests.support.exchanged_folds import FOLDS, Read
 from tests.support.following import until_read, until_status
+from tests.support.patience import HANG_S
 from tests.support.processes import ROOT, run_kcontrol
 from tests.support.topics import create_topic
 
@@ -103,7 +104,7 @@ class Exchanged:
                     partition = self._random.randrange(self.partitions[stem])
                     producer.produce(f"{self.name}-{stem}", json.dumps(value), partition=partition)
                     self.produced[stem] += 1
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_S) == 0
 
     def until_done(self, what: str, timeout_s: float) -> None:
         """Wait until all that was produced is committed."""

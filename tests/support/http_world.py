@@ -29,9 +29,12 @@ from kcontrol.core.model import (
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, Transaction
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.owning import commit
+from tests.support.patience import HANG_MS
 from tests.unit.core.made import SPEC, boundary
 
-TIMEOUT_MS = 30_000
+_LIMITS = replace(SPEC.limits, heartbeat_timeout_ms=5 * HANG_MS, silence_timeout_ms=6 * HANG_MS)
+LED = replace(SPEC, limits=_LIMITS)
+"""What is told here is told once, and a machine may take its time until somebody asks: nobody is silent meanwhile."""
 NO_DIGEST = "0" * 32
 
 
@@ -128,7 +131,7 @@ class Told:
             replace(one, records=(read or {}).get(one.partition, one.records)) for one in made.inputs
         )
         made = replace(made, inputs=inputs, skipped=(Skipped("in", bad),) if bad else ())
-        producer = await self._transaction.init_producer(TIMEOUT_MS)
+        producer = await self._transaction.init_producer(HANG_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made, forget)
         self._next = to
@@ -140,16 +143,18 @@ class Told:
 
     async def checkpoint(self, made: Checkpoint) -> None:
         """Record one."""
-        producer = await self._transaction.init_producer(TIMEOUT_MS)
+        producer = await self._transaction.init_producer(HANG_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made)
 
 
 def told_in(kafka: MemoryKafka) -> Told:
-    """The pipeline, told in memory."""
-    return Told(
+    """The pipeline, told in memory; nobody of it falls silent."""
+    found = Told(
         MemoryControlLog(kafka, "p"),
         MemoryTransaction(kafka, "p"),
         MemoryStepsLog(kafka, "p"),
         [(f"p.{STEPS}", 0)],
     )
+    found.spec = LED
+    return found

@@ -36,7 +36,6 @@ PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
 CUSTOMERS = 7
 TIMEOUT_S = HANG_S
-PRODUCE_TIMEOUT_S = 90.0
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Orders:
             self._send(producer, "orders", json.dumps(order), number % PARTITIONS["orders"])
             payment = f"payment {self.produced['payments']} ".ljust(payment_bytes, "x")
             self._send(producer, "payments", payment, number % PARTITIONS["payments"])
-        assert producer.flush(PRODUCE_TIMEOUT_S) == 0
+        assert producer.flush(TIMEOUT_S) == 0
 
     def pay(self, count: int, partition: int) -> None:
         """`count` payments more, all into one partition."""

@@ -9,6 +9,7 @@ from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.model import StepBoundary, StepRecord
 from kcontrol.sessions.ports import OwnedStepsLog, Transaction
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.transactions import TRANSACTION_MS
 
 
 async def commit(
@@ -45,9 +46,16 @@ async def commit_at_end(
     record: StepRecord,
     forget: Sequence[str] = (),
 ) -> None:
-    """The same on Kafka, for a test that reads no log of steps itself."""
+    """The same on Kafka, for a test that reads no log of steps itself. Returns once every reader sees it."""
     steps = KafkaStepsLog(settings, record.pipeline)
     try:
         await commit(transaction, steps, producer, record, forget)
     finally:
         await steps.close()
+    await settled(transaction)
+
+
+async def settled(transaction: Transaction) -> None:
+    """Until what was committed is seen: Kafka answers a commit before its markers are written, and lets nobody begin the next
+    transaction until they are."""
+    await transaction.init_producer(TRANSACTION_MS)

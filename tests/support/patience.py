@@ -2,3 +2,4 @@
 share two cores, and Spark and brokers start beside them."""
 
 HANG_S = 120.0
+HANG_MS = round(HANG_S * 1_000)

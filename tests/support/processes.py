@@ -17,13 +17,14 @@ from typing import Any
 import psutil
 
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
+from tests.support.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.02
 
 
 def run_kcontrol(
-    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout_s: float = 60.0
+    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout_s: float = HANG_S
 ):
     """Run one command to its end; returns the CompletedProcess with text."""
     return subprocess.run(
@@ -49,7 +50,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def until(
-    condition: Callable[[], object], what: str, timeout_s: float = 60.0, hint: Callable[[], str] = str
+    condition: Callable[[], object], what: str, timeout_s: float = HANG_S, hint: Callable[[], str] = str
 ) -> None:
     """Wait until `condition()` is true; fails the test with `what` and `hint()` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
@@ -103,7 +104,7 @@ class KcontrolProcess:
     def text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def says(self, text: str, timeout_s: float = 60.0) -> None:
+    def says(self, text: str, timeout_s: float = HANG_S) -> None:
         """Wait until it has printed `text`."""
 
         def said() -> bool:
@@ -136,7 +137,7 @@ class KcontrolProcess:
         self.kill()
         self.start()
 
-    def terminate(self, timeout_s: float = 40.0) -> int:
+    def terminate(self, timeout_s: float = HANG_S) -> int:
         """SIGTERM; returns the exit code."""
         assert self.process is not None
         self._family = (

@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 
 from google.protobuf import descriptor_pb2
 
+from tests.support.patience import HANG_S
+
 
 def serialized(text: str, imports: Mapping[str, str] | None = None) -> str:
     """A FileDescriptorProto in base64. imports: texts by name."""
@@ -27,6 +29,6 @@ def serialized(text: str, imports: Mapping[str, str] | None = None) -> str:
             "--descriptor_set_out=made",
             "value.proto",
         ]
-        subprocess.run(command, cwd=directory, check=True, timeout=60)
+        subprocess.run(command, cwd=directory, check=True, timeout=HANG_S)
         made = descriptor_pb2.FileDescriptorSet.FromString(Path(directory, "made").read_bytes())
     return base64.b64encode(made.file[0].SerializeToString()).decode()

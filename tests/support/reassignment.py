@@ -15,8 +15,9 @@ from kcontrol.adapters.kafka.client.codes import describe_code
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = HANG_S
 _AGAIN_S = 0.2
 _TEXT = CompactString("utf-8")
 _NO_TAGS: dict[int, bytes] = {}

@@ -21,9 +21,12 @@ from google.protobuf import descriptor_pb2
 
 from kcontrol.definition.protos import file_of
 from kcontrol.settings.registry import RegistrySettings
+from tests.support.patience import HANG_S
 from tests.support.proto_files import serialized
 
 PROTOBUF = "PROTOBUF"
+LONG_MS = 60_000
+"""The longest that may be set."""
 
 
 @dataclass
@@ -49,8 +52,13 @@ class Registry:
     @property
     def settings(self) -> RegistrySettings:
         """To reach it with, quickly given up."""
+        return self.patient.model_copy(update={"request_timeout_ms": 2_000, "deadline_ms": 600})
+
+    @property
+    def patient(self) -> RegistrySettings:
+        """To reach it with, however long it takes."""
         client = {"basic.auth.user.info": self.user_info} if self.user_info else {}
-        return RegistrySettings(url=self.url, client=client, request_timeout_ms=2_000, deadline_ms=600)
+        return RegistrySettings(url=self.url, client=client, request_timeout_ms=LONG_MS, deadline_ms=LONG_MS)
 
     def add(
         self, subject: str, schema: Any, kind: str = "AVRO", references: list[dict[str, Any]] | None = None
@@ -242,4 +250,4 @@ def serving(user_info: str = "") -> Iterator[Registry]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(HANG_S)

@@ -16,11 +16,11 @@ from pyarrow import fs
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars, read_lock
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 
 LOCK = Path(__file__).with_name("s3proxy.lock")
 REGION = "us-east-1"
-_START_TIMEOUT_S = 60.0
 _PROBE_WAIT_S = 0.1
 
 
@@ -52,6 +52,15 @@ class S3Server:
             allow_bucket_creation=True,
             **self._settings,
         )
+
+    @property
+    def for_aws_clients(self) -> dict[str, str]:
+        """The variables of botocore."""
+        return {
+            **self.environment,
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self._port}",
+            "AWS_DEFAULT_REGION": REGION,
+        }
 
     @property
     def for_pyiceberg(self) -> dict[str, str]:
@@ -98,7 +107,7 @@ class S3Server:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "LOG_LEVEL": "warn"},
             )
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while True:
             try:
                 self.client().create_dir(self.bucket)

@@ -24,11 +24,12 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.keys import rsa_key
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 from tests.support.processes import until
 from tests.support.topics import kept
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = HANG_S
 ADMIN, ADMIN_PASSWORD = "admin", "adm1n-marker-Zq7"
 AUDIENCE = "kafka"
 ATTEMPTS = 4

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 
 
@@ -20,12 +21,12 @@ def serving(directory: Path, *options: str) -> KcontrolProcess:
 def client_of(process: KcontrolProcess) -> httpx.Client:
     """Of a server, once it is ready."""
     process.says('"serve"')
-    client = httpx.Client(base_url=json.loads(process.text().splitlines()[0])["serve"], timeout=60)
+    client = httpx.Client(base_url=json.loads(process.text().splitlines()[0])["serve"], timeout=HANG_S)
 
     def is_ready() -> bool:
         try:
             return client.get("/health/ready").status_code == 200
-        except httpx.ConnectError:
+        except httpx.TransportError:
             return False
 
     until(is_ready, "the server is ready", 240, process.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from kcontrol.adapters.spark.state.resharding import ReshardedParts
 from kcontrol.adapters.spark.state.shards import OwnedPartitions, OwnedShards
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.step.assignment import owned_by, rebalanced, resharded
+from tests.support.patience import HANG_S
 from tests.support.step_frames import put_step, read_steps
 
 SHARDS = 4
@@ -66,6 +68,7 @@ class Node:
     def __post_init__(self) -> None:
         self._new_life()
         self.begins_with(self.workdir)
+        self._has_query = threading.Event()
         self.query: StreamingQuery | None = None
         """Spark's first batch would be an empty one if there were no step yet."""
 
@@ -92,6 +95,7 @@ class Node:
                 .foreachBatch(self._batch)
                 .start()
             )
+        self._has_query.set()
 
     @property
     def _input(self) -> Path:
@@ -100,6 +104,8 @@ class Node:
     def _batch(self, batch: DataFrame, batch_id: int) -> None:
         frame = batch if self.part is None else self.part.of_batch(batch)
         self.out[batch_id + 1] = [tuple(row) for row in frame.collect()]
+        # Spark may come here before whoever has started the query has got it.
+        assert self._has_query.wait(HANG_S)
         assert self.query is not None
         execution = execution_of(self.query)
         tracker = execution.watermarkTracker()
@@ -148,6 +154,7 @@ class Node:
     def stop(self) -> None:
         if self.query is not None:
             self.query.stop()
+        self._has_query.clear()
         self.query = None
 
 

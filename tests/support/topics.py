@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 TIMEOUT_S = HANG_S
 
@@ -25,6 +26,13 @@ def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 def create_topic(
     settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Create it; it must not be there yet."""
+    """Create it, and return once it is seen with all its leaders: the controller answers before brokers know of it. It must
+    not be there yet."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.create_topics([kept(name, partitions, config)], operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+
+    def is_seen() -> bool:
+        found = admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions
+        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+
+    until(is_seen, f"topic {name} is seen", TIMEOUT_S)

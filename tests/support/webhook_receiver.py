@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.patience import HANG_S
+
 
 @dataclass(frozen=True)
 class Received:
@@ -54,7 +56,7 @@ class Receiver:
             self.came.notify_all()
             return answer
 
-    def until(self, step: int, timeout_s: float = 120.0) -> None:
+    def until(self, step: int, timeout_s: float = HANG_S) -> None:
         """Until a step was taken whole."""
 
         def there() -> bool:
@@ -66,10 +68,13 @@ class Receiver:
     def keys(self) -> list[str]:
         return [each.key for each in self.taken]
 
+    def once(self) -> list[Received]:
+        """What was taken, of each key once, in the order in which they came first."""
+        return list({each.key: each for each in self.taken}.values())
+
     def rows(self) -> list[Any]:
-        """The values of what was taken, of each key once, in the order in which they came first."""
-        once = {each.key: each for each in self.taken}
-        return [record["value"] for each in once.values() for record in each.said["records"]]
+        """The values of that."""
+        return [record["value"] for each in self.once() for record in each.said["records"]]
 
 
 @contextmanager
@@ -105,4 +110,4 @@ def receiver() -> Iterator[Receiver]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(HANG_S)

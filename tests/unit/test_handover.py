@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from kcontrol.settings.handover import SWITCH_INTERVAL_S
+from tests.support.patience import HANG_S
 
 COMMAND = """
 import atexit, sys
@@ -18,7 +19,7 @@ main()
 
 def said_by(program: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     return done.stdout.splitlines()[-1]
 

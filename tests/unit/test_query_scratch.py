@@ -11,6 +11,7 @@ import pytest
 
 from kcontrol.apps.query_scratch import scratch
 from kcontrol.errors import ConfigurationError
+from tests.support.patience import HANG_S
 from tests.support.processes import environment
 
 HOLD = """
@@ -47,12 +48,12 @@ def test_what_a_killed_process_has_left_is_swept_and_what_a_living_one_has_is_no
     try:
         places = [Path((each.stdout.readline() if each.stdout else "").strip()) for each in held]
         held[0].send_signal(signal.SIGKILL)
-        held[0].wait(30)
+        held[0].wait(HANG_S)
         assert places[0].is_dir()
         with scratch(root):
             assert not places[0].exists()
             assert (places[1] / "state").is_file()
-        held[1].communicate("", 30)
+        held[1].communicate("", HANG_S)
         assert list(root.iterdir()) == []
     finally:
         for each in held:

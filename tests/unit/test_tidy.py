@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import HANG_S
+
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 440
 MAX_CORE_FILE_LINES = 500
@@ -222,7 +224,7 @@ def repository() -> Files:
     """Every file that is tracked or would be, as text; binary ones are left out."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(
-        listed, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
+        listed, cwd=ROOT, check=True, capture_output=True, text=True, timeout=HANG_S
     ).stdout.split("\0")
     files = Files()
     for name in filter(None, names):

@@ -116,7 +116,7 @@ class _LineReader:
     def _read_file(
         self, file: ListedFile, from_: int, to: int, *, is_last: bool
     ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
-        with self.store.opened(file.path) as bytes_:
+        with self.store.opened(file) as bytes_:
             if not is_last and bytes_.size() != file.size_bytes:
                 raise InputGoneError(
                     f"{file.path} has {bytes_.size()} bytes and had {file.size_bytes} a moment ago: only the last file of a "

@@ -18,12 +18,14 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".xz", ".zip", ".lz4", ".snappy")
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """begins: the offset of its first byte. version: inode, and time of the last change in ns."""
+    """begins: the offset of its first byte. version: inode, and time of the last change in ns. tag: of an object in a store,
+    which another object has not."""
 
     path: str
     begins: int
     size_bytes: int
     version: tuple[int, int] = (0, 0)
+    tag: str = ""
 
     @property
     def end(self) -> int:
@@ -69,9 +71,7 @@ def _one(address: FileAddress) -> tuple[str, os.stat_result]:
 def _in_directory(address: FileAddress) -> list[tuple[str, os.stat_result]]:
     with os.scandir(address.path) as entries:
         names = sorted(
-            entry.name
-            for entry in entries
-            if entry.name[0] not in "._" and fnmatchcase(entry.name, address.pattern) and entry.is_file()
+            entry.name for entry in entries if is_wanted(entry.name, address.pattern) and entry.is_file()
         )
     if len(names) > MAX_FILES:
         raise ConfigurationError(
@@ -86,8 +86,18 @@ def _in_directory(address: FileAddress) -> list[tuple[str, os.stat_result]]:
 def _checked(path: str, found: os.stat_result) -> tuple[str, os.stat_result]:
     if not stat.S_ISREG(found.st_mode):
         raise ConfigurationError(f"{path} is no file of which a range could be read again")
+    refuse_compressed(path)
+    return path, found
+
+
+def is_wanted(name: str, pattern: str) -> bool:
+    """Whether a file of this name is one that a pattern means."""
+    return name[:1] not in ("", ".", "_") and fnmatchcase(name, pattern)
+
+
+def refuse_compressed(path: str) -> None:
+    """Raise ConfigurationError if its name says that it is."""
     if path.endswith(COMPRESSED):
         raise ConfigurationError(
             f"{path} is compressed, and no range of it can be read: unpack it, or leave it out by pattern="
         )
-    return path, found

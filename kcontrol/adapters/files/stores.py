@@ -1,4 +1,4 @@
-"""Where the bytes of an input are: on a disk of this host, or at a URL."""
+"""Where the bytes of an input are: on a disk of this host, at a URL, or in S3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Protocol
 from kcontrol.adapters.files.bytes_of import opened
 from kcontrol.adapters.files.listing import ListedFile, listed
 from kcontrol.adapters.files.newlines import Readable
-from kcontrol.adapters.files.urls import opened_url
+from kcontrol.adapters.files.objects import changed_object, listed_objects, object_version, opened_object
+from kcontrol.adapters.files.urls import changed, opened_url, version_of
 from kcontrol.wire.files import FileAddress, UrlVersion, version_in
 
 
@@ -19,7 +20,7 @@ class Store(Protocol):
         """As they are now, one after the other. Raises as `listing.listed`."""
         ...
 
-    def opened(self, path: str) -> AbstractContextManager[Readable]:
+    def opened(self, file: ListedFile) -> AbstractContextManager[Readable]:
         """One of them. Raises InputGoneError, OSError."""
         ...
 
@@ -34,26 +35,54 @@ class Disk:
         """As Store's."""
         return listed(self._address)
 
-    def opened(self, path: str) -> AbstractContextManager[Readable]:
+    def opened(self, file: ListedFile) -> AbstractContextManager[Readable]:
         """As Store's."""
-        return opened(path)
+        return opened(file.path)
 
 
-class OneUrl:
-    """One version of what a URL gives; that it is the one that is there, each answer is asked."""
+class OneVersion:
+    """One version of what a URL gives, also one of S3; that it is the one that is there, each answer is asked."""
 
-    def __init__(self, url: str, version: UrlVersion) -> None:
-        self._url, self._version = url, version
+    def __init__(self, address: FileAddress, version: UrlVersion) -> None:
+        self._address, self._version = address, version
 
     def listed(self) -> tuple[ListedFile, ...]:
         """As Store's."""
-        return (ListedFile(self._url, 0, self._version.size_bytes),)
+        return (ListedFile(self._address.path, 0, self._version.size_bytes),)
 
-    def opened(self, path: str) -> AbstractContextManager[Readable]:
+    def opened(self, file: ListedFile) -> AbstractContextManager[Readable]:
         """As Store's."""
-        return opened_url(path, self._version)
+        open_ = opened_object if self._address.is_s3 else opened_url
+        return open_(file.path, self._version)
+
+
+class Objects:
+    """What is below a prefix in S3. Each is read as the object that it was in the listing."""
+
+    def __init__(self, address: FileAddress) -> None:
+        self._address = address
+
+    def listed(self) -> tuple[ListedFile, ...]:
+        """As Store's."""
+        return listed_objects(self._address)
+
+    def opened(self, file: ListedFile) -> AbstractContextManager[Readable]:
+        """As Store's."""
+        return opened_object(file.path, UrlVersion(file.size_bytes, file.tag, ""))
 
 
 def store_of(address: FileAddress, topic_id: str) -> Store:
     """topic_id: what stands in its place. Raises InputGoneError for one that says nothing of a URL's version."""
-    return OneUrl(address.path, version_in(topic_id)) if address.is_url else Disk(address)
+    if address.is_one_version:
+        return OneVersion(address, version_in(topic_id))
+    return Objects(address) if address.is_s3 else Disk(address)
+
+
+def version_at(address: FileAddress) -> UrlVersion:
+    """What a URL gives now. Raises as `urls.version_of`."""
+    return object_version(address.path) if address.is_s3 else version_of(address.path)
+
+
+def changed_version(address: FileAddress, was: UrlVersion, now: UrlVersion) -> str:
+    """What of it is not as it was; '' if it is the same."""
+    return (changed_object if address.is_s3 else changed)(address.path, was, now)

@@ -1,5 +1,5 @@
-"""The InputWatcher port for a URL: whether what it gives is still the version that was found when the pipeline was first
-started."""
+"""The InputWatcher port for a URL, or one object of S3: whether what it gives is still the version that was found when the
+pipeline was first started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 
-from kcontrol.adapters.files.urls import changed, version_of
+from kcontrol.adapters.files.stores import changed_version, version_at
 from kcontrol.core.model import InputSpec, ReceivedPartition
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
 from kcontrol.wire.files import files_of, version_in
@@ -24,7 +24,7 @@ class UrlWatcher:
     def __init__(self, item: InputSpec, from_: Mapping[int, int], look_s: float = LOOK_S) -> None:
         """from_: by partition, where the next step begins. Raises ConfigurationError, InputGoneError: address or version are
         not known here."""
-        self._url, self._id, self._was = files_of(item.topic).path, item.topic_id, version_in(item.topic_id)
+        self._address, self._id, self._was = files_of(item.topic), item.topic_id, version_in(item.topic_id)
         self._begin, self._look_s = max(from_.values(), default=0), look_s
 
     async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
@@ -46,7 +46,7 @@ class UrlWatcher:
 
     def _look(self) -> str:
         try:
-            return changed(self._url, self._was, version_of(self._url)) or self._id
+            return changed_version(self._address, self._was, version_at(self._address)) or self._id
         except (InputGoneError, ConfigurationError) as error:
             return str(error)
 

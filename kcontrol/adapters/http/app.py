@@ -123,10 +123,10 @@ def make_metrics_app(
 
     api.add_api_route(service.METRICS_PATH, metrics, methods=["GET"], response_class=PlainTextResponse)
 
-    async def live(response: Response) -> service.Live:
-        wrong = health.wrong() if health is not None else ""
+    async def live(response: Response) -> service.NodeLive:
+        wrong, doing = (health.wrong(), health.doing()) if health is not None else ("", "")
         response.status_code = service.NOT_READY if wrong else 200
-        return service.Live(status=f"hung: {wrong}" if wrong else "live")
+        return service.NodeLive(status=f"hung: {wrong}" if wrong else "live", doing=doing)
 
     api.add_api_route("/health/live", live, methods=["GET"])
     if profiler is not None:

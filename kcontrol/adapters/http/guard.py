@@ -4,6 +4,7 @@ long."""
 from __future__ import annotations
 
 import asyncio
+import re
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -18,8 +19,10 @@ HEALTH = "/health/"
 """Paths under it are for probes: they need no token and are never turned away."""
 
 
-STREAM, INGRESS = "/stream", "/ingress/"
-"""Paths that end with the one may be answered for longer; bodies for paths that hold the other may be larger."""
+STREAM = re.compile(r"/v1/pipelines/[^/]+/outputs/[^/]+/stream")
+"""Such paths may be answered for longer, and are counted apart: whoever follows an output does so for minutes."""
+INGRESS = "/ingress/"
+"""Bodies for paths that hold this may be larger."""
 
 
 class RequestGuard:
@@ -29,23 +32,25 @@ class RequestGuard:
         self._app = app
         self._limits = limits
         self._token = token
-        self._running = 0
+        self._running = {False: 0, True: 0}
+        """Requests that are being answered: others, and streams."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         path = scope["path"]
+        streams = self._is_stream(path)
         refused = self._refused(scope, Headers(scope=scope))
         if refused is not None:
             status, name, detail = refused
             await problem(status, name, detail, path)(scope, receive, send)
             return
-        self._running += 1
+        self._running[streams] += 1
         try:
             await self._bounded(scope, receive, send)
         finally:
-            self._running -= 1
+            self._running[streams] -= 1
 
     def _refused(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Status, name and detail of the problem, if there is one."""
@@ -63,13 +68,19 @@ class RequestGuard:
             and not self._token.matches(authorization)
         ):
             return 401, "unauthorized", "The request has no token, or not the right one."
-        if self._running >= limits.max_concurrent:
+        if self._is_stream(scope["path"]):
+            if self._running[True] >= limits.max_streams:
+                return 503, "busy", f"{limits.max_streams} outputs are being streamed already."
+        elif self._running[False] >= limits.max_concurrent:
             return 503, "busy", f"{limits.max_concurrent} requests are being answered already."
         length = headers.get("content-length", "0")
         most = self._most_bytes(scope)
         if length.isdecimal() and int(length) > most:
             return 413, "too-large", f"The body has {length} bytes; {most} are allowed."
         return None
+
+    def _is_stream(self, path: str) -> bool:
+        return self._limits.max_streams > 0 and STREAM.fullmatch(path) is not None
 
     def _most_bytes(self, scope: Scope) -> int:
         pushes = INGRESS in scope["path"] and self._limits.max_push_bytes
@@ -92,7 +103,7 @@ class RequestGuard:
             await send(message)
 
         try:
-            more_s = limits.longest_stream_s if scope["path"].endswith(STREAM) else 0
+            more_s = limits.longest_stream_s if self._is_stream(scope["path"]) else 0
             async with asyncio.timeout(limits.request_timeout_s + more_s):
                 await self._app(scope, counted, noted)
         except TimeoutError:

@@ -22,8 +22,8 @@ WRITE_SEEN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once.
-    max_connections: open at once.
+    """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once; streams are counted
+    apart. max_connections: open at once, beside those of streams.
     request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S.
     keep_alive_s: of an idle connection.
     longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server

@@ -122,7 +122,7 @@ def _config(app: ASGIApp, limits: HttpLimits) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.max_connections,
+        limit_concurrency=limits.max_connections + limits.max_streams,
         timeout_keep_alive=limits.keep_alive_s,
         timeout_graceful_shutdown=limits.stop_timeout_s,
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 BEAT_S = 5.0
@@ -59,6 +62,11 @@ Piece = Rows | StepDone | Voided
 class OutputPieces(Protocol):
     """The committed steps of one output, piece by piece. One call at a time."""
 
+    def begin(self) -> str:
+        """Before the first piece: find the log of steps, and tell its id. Blocking. Raises NotNowError: it is another one than
+        was asked for; and what StepConsumer does."""
+        ...
+
     def take(self) -> Piece | None:
         """The next piece; None: there is none yet, after `BEAT_S`. Blocking. Raises what StepConsumer does. None, too, once it
         is closed."""
@@ -69,8 +77,12 @@ class OutputPieces(Protocol):
         ...
 
 
-Follow = Callable[[str, str, int], OutputPieces]
-"""Of a pipeline, an output, and the step after which to begin. Nothing is read before the first piece."""
+Follow = Callable[[str, str, int, str], OutputPieces]
+"""Of a pipeline, an output, the step after which to begin, and the id of the log that it is of, '' if that is not known.
+Nothing is read before the first piece."""
+
+
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -83,18 +95,75 @@ class OutputStreams:
     longest_s: float
     _open: WeakSet[OutputPieces] = field(default_factory=WeakSet, init=False)
     """Weak, because a response that never begins, its client having gone, ends by being forgotten."""
+    _threads: ThreadPoolExecutor = field(init=False)
+    """Of their own, one for each: a stream waits in its thread, and other requests need those of the loop."""
+    _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max(1, self.most), thread_name_prefix="kcontrol-streams")
 
     @property
     def running(self) -> int:
         """How many there are."""
         return len(self._open)
 
-    def begin(self, pipeline: str, output: str, after: int) -> OutputPieces:
+    def begin(self, pipeline: str, output: str, after: int, log_id: str = "") -> RunningStream:
         """One more."""
-        pieces = self.follow(pipeline, output, after)
+        pieces = self.follow(pipeline, output, after, log_id)
         self._open.add(pieces)
-        return pieces
+        return RunningStream(
+            pieces, self._threads, self.longest_s, self._closing, partial(self._open.discard, pieces)
+        )
 
-    def end(self, pieces: OutputPieces) -> None:
-        """One less."""
-        self._open.discard(pieces)
+    async def close(self) -> None:
+        """No more are begun. Waits for those that end already, for a while."""
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=2 * BEAT_S)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class RunningStream:
+    """One of them. It keeps its place until its thread is done with it."""
+
+    def __init__(
+        self,
+        pieces: OutputPieces,
+        threads: ThreadPoolExecutor,
+        longest_s: float,
+        closing: set[asyncio.Task[None]],
+        ended: Callable[[], None],
+    ) -> None:
+        """closing: where it is kept while it ends by itself. ended: called when its place is free."""
+        self.longest_s = longest_s
+        self._pieces, self._threads, self._all_closing, self._ended = pieces, threads, closing, ended
+        self._working: asyncio.Future[Any] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> str:
+        """As OutputPieces have it."""
+        return await self._in_thread(self._pieces.begin)
+
+    async def take(self) -> Piece | None:
+        """As OutputPieces have it. One call at a time."""
+        return await self._in_thread(self._pieces.take)
+
+    async def end(self) -> None:
+        """One less. It goes on by itself where whoever waits for it has gone. May be called again."""
+        if self._closing is None:
+            closing = self._closing = asyncio.ensure_future(self._close())
+            self._all_closing.add(closing)
+            closing.add_done_callback(self._all_closing.discard)
+        await asyncio.shield(self._closing)
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        working = self._working = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.shield(working)
+
+    async def _close(self) -> None:
+        try:
+            if self._working is not None:
+                # A piece that is being taken holds the one thread that there is for this.
+                await asyncio.wait((self._working,))
+            await self._in_thread(self._pieces.close)
+        finally:
+            self._ended()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from kcontrol.requests.push.bodies import BodyLimits
+from kcontrol.requests.push.limits import BodyLimits
 from kcontrol.requests.push.log import Pushed, PushLog
 
 MAX_QUEUED_ROWS = 1_000_000

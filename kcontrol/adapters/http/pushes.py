@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from kcontrol.adapters.http.limits import MAX_WAIT_S
 from kcontrol.adapters.http.plane import ThePipeline, ThePlane
 from kcontrol.adapters.http.problems import responses
-from kcontrol.requests.push.bodies import CSV, JSON, MEDIA_TYPES, NDJSON, rows_of
+from kcontrol.requests.push.bodies import FORMATS, MEDIA_TYPES, rows_of
 from kcontrol.requests.push.log import Push, check_request_id
 from kcontrol.requests.push.rules import check_room, rules_for
 from kcontrol.requests.record import NotNowError
@@ -27,9 +27,7 @@ from kcontrol.views.completion import Completion, completions, is_complete, pars
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["inputs"])
 
 _ROWS = {"schema": {"type": "string", "format": "binary"}}
-_BODY: dict[str, Any] = {
-    "requestBody": {"required": True, "content": dict.fromkeys((NDJSON, JSON, CSV), _ROWS)}
-}
+_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _ROWS)}}
 
 
 class PushedRows(BaseModel):
@@ -72,14 +70,15 @@ async def push_rows(
         Header(description="Id of the request; the same one again pushes nothing. Default: one is made up."),
     ] = None,
 ) -> PushedRows:
-    """Push rows to an input: NDJSON, a JSON array, or CSV with a line of names. All of them or none are written."""
+    """Push rows to an input: NDJSON, a JSON array, CSV with a line of names, an Avro file or Parquet. All of them or none are
+    written."""
     desk, item = plane.pushes, pipeline.input(input)
     if desk.log is None:
         raise NotNowError("this server takes no rows: start it with --max-push-bytes")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in MEDIA_TYPES:
         raise HTTPException(
-            415, f"The body is said to be {media_type or 'nothing'}; it must be {NDJSON}, {JSON} or {CSV}."
+            415, f"The body is said to be {media_type or 'nothing'}; it must be one of {', '.join(FORMATS)}."
         )
     rules = rules_for(pipeline.pipeline, item, key, desk.limits)
     request_id = str(uuid.uuid4()) if idempotency_key is None else check_request_id(idempotency_key)

@@ -26,6 +26,14 @@ class Live(BaseModel):
     status: str
 
 
+class NodeLive(Live):
+    """A node's process answers."""
+
+    doing: str = Field(
+        description="What its engine or its storage is asked for, and for how long; '' if nothing."
+    )
+
+
 class Waiting(BaseModel):
     """Something that the process waits for."""
 

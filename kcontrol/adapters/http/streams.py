@@ -1,32 +1,33 @@
 """`/v1/pipelines/{pipeline}/outputs/{output}/stream`: committed rows as server-sent events, step by step.
 
-Rows come as they lie in Kafka, and behind those of a step an event with its number as `id`. A client that was cut off asks
-again with the last id that it has, as every EventSource does by itself, and gets what follows that step: it drops the rows
-for which no step has come. Steps that a reset has made void after they were sent are told by an event of their own
-(decision 107).
+Rows come as they lie in Kafka, and behind those of a step an event with its number, and the id of the log that it is of, as
+`id`. A client that was cut off asks again with the last id that it has, as every EventSource does by itself, and gets what
+follows that step: it drops the rows for which no step has come. Steps that a reset has made void after they were sent are told
+by an event of their own (decision 107).
 
-Taking a piece blocks, so it is done in a thread, for `BEAT_S` at most at a time.
+Taking a piece blocks, so it is done in a thread of the stream's own, for `BEAT_S` at most at a time.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
+import re
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from kcontrol.adapters.http.output_pieces import (
     CommittedRow,
-    OutputPieces,
-    OutputStreams,
     Piece,
     Rows,
+    RunningStream,
     StepDone,
     Voided,
 )
@@ -40,6 +41,32 @@ router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
 RETRY_MS = 1_000
 """What an EventSource is told to wait before it asks again."""
 MEDIA_TYPE = "text/event-stream"
+_LOG_ID = r"[A-Za-z0-9_-]{1,64}"
+_EVENT_ID = re.compile(rf"([0-9]{{1,19}})(?:@({_LOG_ID}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Had:
+    """What a client has. step: the last one; None: the newest there is counts as that. log_id: of the log that it is of; '': it
+    does not say."""
+
+    step: int | None
+    log_id: str = ""
+
+
+class _Events(StreamingResponse):
+    """Ends its stream also where its client has gone before the first event."""
+
+    def __init__(self, stream: RunningStream, events: AsyncIterator[str]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type=MEDIA_TYPE, headers=headers)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._stream.end()
 
 
 @router.get(
@@ -62,20 +89,30 @@ async def stream_output(
             description="The last step that the client has; 0: none. Default: the newest there is.",
         ),
     ] = None,
+    log: Annotated[
+        str | None,
+        Query(
+            pattern=f"^{_LOG_ID}$",
+            description="The log that `after` is of, as the ids of events have it behind their @. Another one is refused.",
+        ),
+    ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="The same; an EventSource sends it by itself when it asks again.")
+        str | None,
+        Header(
+            description="The id of the last event that the client has, in place of both; an EventSource sends it by itself "
+            "when it asks again."
+        ),
     ] = None,
 ) -> StreamingResponse:
     """Committed rows of an output, step by step, as server-sent events: `row`, `step`, `voided`, `problem`."""
     streams = plane.streams
     if streams is None or streams.most == 0:
         raise NotNowError("this server streams no outputs: start it with --max-streams")
-    begin = _last_step(last_event_id) if last_event_id else after
+    had = _had(last_event_id) if last_event_id else _Had(after, log or "")
     if output not in {each.name for each in pipeline.spec().outputs}:
         known = ", ".join(each.name for each in pipeline.spec().outputs)
         raise NotFoundError(f"pipeline {pipeline.pipeline!r} has no output {output!r}; it has {known}")
-    if begin is None:
-        begin = pipeline.committed.step
+    begin = pipeline.committed.step if had.step is None else had.step
     await plane.projections.until(lambda: pipeline.committed.step >= begin, plane.longest_wait_s)
     if begin > pipeline.committed.step:
         raise NotNowError(
@@ -84,38 +121,43 @@ async def stream_output(
         )
     if streams.running >= streams.most:
         raise HTTPException(503, f"{streams.most} outputs are being streamed already.")
-    pieces = streams.begin(pipeline.pipeline, output, begin)
+    stream = streams.begin(pipeline.pipeline, output, begin, had.log_id)
+    try:
+        log_id = await stream.begin()
+    except BaseException:
+        await stream.end()
+        raise
     value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(streams, pieces, value_format), media_type=MEDIA_TYPE, headers=headers)
+    return _Events(stream, _events(stream, value_format, log_id))
 
 
-def _last_step(given: str) -> int:
-    if not given.isascii() or not given.isdecimal() or int(given) > MAX_LONG:
-        raise ConfigurationError(f"Last-Event-ID: {given[:40]!r} is not the number of a step")
-    return int(given)
+def _had(given: str) -> _Had:
+    """Ids of before had no log."""
+    found = _EVENT_ID.fullmatch(given)
+    if found is None or int(found[1]) > MAX_LONG:
+        raise ConfigurationError(
+            f"Last-Event-ID: {given[:40]!r} is not the number of a step, with @ and the id of its log or without"
+        )
+    return _Had(int(found[1]), found[2] or "")
 
 
-async def _events(streams: OutputStreams, pieces: OutputPieces, value_format: str) -> AsyncIterator[str]:
-    ends_at, between_steps = time.monotonic() + streams.longest_s, True
+async def _events(stream: RunningStream, value_format: str, log_id: str) -> AsyncIterator[str]:
+    ends_at, between_steps = time.monotonic() + stream.longest_s, True
     try:
         yield f"retry: {RETRY_MS}\n\n"
         while not (between_steps and time.monotonic() >= ends_at):
             try:
-                piece = await asyncio.to_thread(pieces.take)
+                piece = await stream.take()
             except KcontrolError as error:
                 yield _event("problem", {"detail": str(error)})
                 return
             between_steps = not isinstance(piece, Rows)
-            yield ": nothing yet\n\n" if piece is None else _text(piece, value_format)
+            yield ": nothing yet\n\n" if piece is None else _text(piece, value_format, log_id)
     finally:
-        streams.end(pieces)
-        # Whoever has gone does not wait for it.
-        closing = asyncio.get_running_loop().run_in_executor(None, pieces.close)
-        await asyncio.shield(closing)
+        await stream.end()
 
 
-def _text(piece: Piece, value_format: str) -> str:
+def _text(piece: Piece, value_format: str, log_id: str) -> str:
     match piece:
         case Rows():
             return "".join(_row(piece.step, each, value_format) for each in piece.rows)
@@ -126,14 +168,14 @@ def _text(piece: Piece, value_format: str) -> str:
                 "follows": piece.follows,
                 "committed_ms": piece.committed_ms,
             }
-            return _event("step", told, piece.step)
+            return _event("step", told, f"{piece.step}@{log_id}")
         case Voided():
             void = {"to_step": piece.to_step, "reset": piece.reset, "why": piece.why}
-            return _event("voided", void, piece.reset)
+            return _event("voided", void, f"{piece.reset}@{log_id}")
 
 
-def _event(name: str, data: dict[str, Any], step: int | None = None) -> str:
-    number = "" if step is None else f"id: {step}\n"
+def _event(name: str, data: dict[str, Any], its_id: str = "") -> str:
+    number = f"id: {its_id}\n" if its_id else ""
     return f"event: {name}\n{number}data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
 

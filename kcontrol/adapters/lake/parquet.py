@@ -3,6 +3,10 @@
 A step is written under `_kcontrol/staged` and becomes visible, whole, by one rename of its directory. POSIX refuses to
 rename a directory to the place of one that is not empty, so of two that bring the same step one is too late, and changes
 nothing. What was delivered is what is there: the greatest number of a step.
+
+Each process that takes the delivery has a directory of its own under `staged`, and moves away those of others. One that was
+replaced finds out where it makes the directory of a step, or renames it, however long it hangs before either: so it adds
+nothing that a person has taken out since, or to a delivery that was begun anew.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class ParquetSteps:
             )
         self._own = path / OWN
         self._staged, self._left = self._own / "staged", self._own / "left"
+        self._mine: Path | None = None
+        """Where this process stages, since it has taken the delivery."""
         self._schema = self._asked
         self._last: int | None = None
         self._generation = ""
@@ -102,6 +108,7 @@ class ParquetSteps:
     def begin(self, log_id: str, step: int) -> None:
         """See StepTable."""
         with self._told():
+            self._let_nobody_finish()
             if self._newest() is not None:
                 raise self._not_empty()
             made = TableDelivery(self._pipeline, self._output, log_id, step, secrets.token_hex(8))
@@ -110,31 +117,43 @@ class ParquetSteps:
     def forget(self) -> None:
         """See StepTable."""
         with self._told():
+            self._let_nobody_finish()
             if self._newest() is not None:
                 raise self._not_empty()
             (self._own / DELIVERY).unlink(missing_ok=True)
             self._generation = ""
 
     def clear(self) -> None:
-        """See StepTable. What is staged is moved away before it is removed, so that nobody makes half of it visible."""
+        """See StepTable."""
         with self._told():
-            for each in (*self._staged.iterdir(), *self._own.glob("*.new")):
-                with suppress(FileNotFoundError):
-                    each.rename(self._left / f"{each.name}.{secrets.token_hex(4)}")
-            for each in self._left.iterdir():
-                if each.is_dir():
-                    shutil.rmtree(each, ignore_errors=True)
-                else:
-                    each.unlink(missing_ok=True)
+            self._let_nobody_finish()
+            mine = self._staged / secrets.token_hex(8)
+            mine.mkdir()
+            self._mine = mine
+
+    def _let_nobody_finish(self) -> None:
+        """What is staged is moved away before it is removed, so that nobody makes half of it visible."""
+        for each in (*self._staged.iterdir(), *self._own.glob("*.new")):
+            with suppress(FileNotFoundError):
+                each.rename(self._left / f"{each.name}.{secrets.token_hex(4)}")
+        for each in self._left.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
 
     def add(self, now: Applied, committed_ms: int, batches: Iterator[pa.RecordBatch]) -> None:
         """See StepTable."""
+        if self._mine is None:
+            raise self._replaced()
         with self._told():
-            staged = self._staged / f"{now.step}.{secrets.token_hex(8)}"
-            staged.mkdir()
+            staged = self._mine / f"{now.step}.{secrets.token_hex(8)}"
             try:
+                staged.mkdir()
                 self._stage(staged, now, committed_ms, batches)
                 self._publish(staged, now.step)
+            except FileNotFoundError as error:
+                raise self._replaced() from error
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
                 raise
@@ -178,6 +197,9 @@ class ParquetSteps:
                 f"{self}: step {step} was there already: another process has added it"
             ) from error
         _sync(self._path)
+
+    def _replaced(self) -> TargetAwayError:
+        return TargetAwayError(f"{self}: another process has taken this delivery over, or begun it anew")
 
     def _place(self, step: int) -> Path:
         return self._path / f"{STEP_COLUMN}={step}"

@@ -38,6 +38,8 @@ BAD_RECORDS_TOLD = 3
 """Of a step, one by one; of the others only how many they are."""
 ANSWER_BYTES = 500
 """Of an answer that refuses, for the message."""
+_TAKE_TRIES = 10
+"""Whoever joins a group waits some seconds for others that may, too."""
 _PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 509, 521, 522, 523, 524, 529})
 
 
@@ -49,7 +51,9 @@ class StepStanding(Protocol):
 
     def close(self) -> None: ...
 
-    def read(self) -> Applied | None: ...
+    def read(self) -> Applied | None:
+        """May be old, unless the delivery was taken."""
+        ...
 
     def take(self) -> bool: ...
 
@@ -126,8 +130,17 @@ class WebhookTarget:
             self._client = None
 
     def applied(self) -> Applied | None:
-        """What was written down; None: nothing is known of an earlier delivery."""
-        return self._beginning or self._standing.read()
+        """What was written down; None: nothing is known of an earlier delivery. That only who has the delivery can say: a
+        broker's answer may be old, and to begin anew because of it would send everything again, or leave out what is due."""
+        known = self._beginning or self._standing.read()
+        if known is not None:
+            return known
+        for _ in range(_TAKE_TRIES):
+            if self._standing.take():
+                return self._standing.read()
+        raise TargetAwayError(
+            f"{self}: nothing is known of an earlier delivery yet, and another process has this one"
+        )
 
     def forget(self) -> None:
         """Where `begin` says, whatever was written down."""
@@ -153,6 +166,8 @@ class WebhookTarget:
         if self._beginning is not None and (applied is None or self._forgotten):
             applied = self._beginning
             self._standing.write(applied)
+        if applied is None:
+            raise TargetAwayError(f"{self}: what was delivered is not known any more")
         self._beginning, self._forgotten = None, False
         self._applied = applied
         return applied

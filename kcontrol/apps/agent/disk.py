@@ -15,7 +15,7 @@ from kcontrol.errors import ConfigurationError
 from kcontrol.settings.locks import LockedError, lock
 
 KEPT = 100
-"""Incarnations; the cluster's value holds at most one of them."""
+"""Incarnations: the newest, and that which the cluster's value held when it was read last."""
 
 
 class AgentDisk:
@@ -26,23 +26,30 @@ class AgentDisk:
         folder.mkdir(parents=True, exist_ok=True)
         self.units = folder / "units"
         self._file, self._left_out = folder / "incarnations.json", folder / "left-out.json"
+        self._seen_file = folder / "seen.json"
         try:
             self._lock: BinaryIO = lock(folder / "lock")
         except LockedError as error:
             raise ConfigurationError(
                 f"another agent works in {folder}: {error}; give each its own --work-dir"
             ) from error
-        self.incarnations: tuple[str, ...] = self._read()
-
-    def _read(self) -> tuple[str, ...]:
-        return tuple(str(one) for one in _json(self._file))
+        self.incarnations: tuple[str, ...] = tuple(str(one) for one in _json(self._file))
+        self._seen = next((str(one) for one in _json(self._seen_file)), "")
 
     def new_incarnation(self, name: str) -> str:
         """A new name, which is on the disk before anybody hears of it."""
         incarnation = f"{name}-{uuid4().hex[:12]}"
-        self.incarnations = (*self.incarnations, incarnation)[-KEPT:]
+        kept = (*self.incarnations, incarnation)[-KEPT:]
+        self.incarnations = (self._seen, *kept[1:]) if self._seen and self._seen not in kept else kept
         _write(self._file, self.incarnations)
         return incarnation
+
+    def see(self, incarnation: str) -> None:
+        """The cluster's value has this one of its incarnations: it is not forgotten until another one is seen there, however
+        often the agent is started meanwhile and does not get so far."""
+        if incarnation != self._seen:
+            _write(self._seen_file, (incarnation,))
+            self._seen = incarnation
 
     def left_out(self) -> list[tuple[Unit, int]]:
         """Unit and generation of each."""

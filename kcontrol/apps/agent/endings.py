@@ -26,7 +26,8 @@ _log = logging.getLogger("kcontrol.agent")
 TIMEOUT_S = 20.0
 """For one look at the logs of one pipeline."""
 AGAIN = Backoff(first_ms=2_000, longest_ms=300_000)
-"""Between two looks at a pipeline that can't be told now, as nothing was submitted by its name, or somebody runs it himself."""
+"""Between two looks at a pipeline that can't be told now, as nothing was submitted by its name, agents have started none of its
+nodes, or somebody runs it himself."""
 
 
 @dataclass

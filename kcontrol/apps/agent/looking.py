@@ -10,7 +10,12 @@ from dataclasses import replace
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
+from kcontrol.adapters.kafka.logs.cluster_log import (
+    OF_ANOTHER_LOG,
+    KafkaBeats,
+    KafkaClusterLog,
+    LogCutError,
+)
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.backoff import Deadline
 from kcontrol.core.cluster.diff import diff
@@ -49,6 +54,7 @@ class ClusterView:
         self._beats = KafkaBeats(settings)
         self._snapshots = KafkaSnapshots(settings)
         self.replica = EMPTY
+        self._restored = -1
         self.entries: deque[LoggedEntry] = deque(maxlen=MAX_ENTRIES)
         """The newest."""
 
@@ -83,18 +89,20 @@ class ClusterView:
             before = self.replica
             self.replica, why = apply(before, one.offset, one.entry)
             self.entries.append(logged(one, one.entry, why, diff(before, self.replica)))
+        if self.replica.base.offset < self._restored:
+            raise ClusterError(OF_ANOTHER_LOG.format(self._restored))
         return self.replica
 
     async def _read(self) -> list[StampedEntry]:
         try:
             return await self._log.read_to_end()
-        except LogCutError as why:
+        except LogCutError as cut:
             replica = await self._snapshots.newest_confirmed()
-            if replica is None or replica.offset < self.replica.offset:
+            if replica is None or not cut.is_bridged_by(replica, self.replica):
                 raise ClusterError(
-                    f"{why}, and there is no snapshot that this version can read: install a newer one"
-                ) from why
-            self.replica = replica
+                    f"{cut}, and there is no snapshot that this version can read: install a newer one"
+                ) from cut
+            self.replica, self._restored = replica, replica.offset
             self._log.go_on_from(replica.offset + 1)
             return await self._log.read_to_end()
 

@@ -17,7 +17,7 @@ from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
 from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
 from kcontrol.core.model import DesiredMode
-from kcontrol.errors import ClusterError, NotFoundError, RetriableError, TopicError
+from kcontrol.errors import ClusterError, KcontrolError, NotFoundError, RetriableError, TopicError
 from kcontrol.requests.pipeline_requests import mode_requests
 from kcontrol.requests.record import NotNowError, record
 from kcontrol.settings.cluster import ClusterSettings
@@ -46,8 +46,9 @@ async def place(
     tags: tuple[str, ...] = (),
     standbys: int | None = None,
 ) -> LoggedEntry:
-    """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
-    With another number of nodes alone those that stay go on, where the pipeline can be changed while it runs.
+    """Have the cluster run it; the same again changes nothing, and says so of what its user has stopped. Something else runs,
+    though its pipeline was stopped, as that of a job that was completed is. With another number of nodes alone those that stay
+    go on, where the pipeline can be changed while it runs.
 
     code: the path of a file below the hosts' folders, or what they are given. standbys: so many processes stand by for its
     nodes; None: as many as there are. Raises NotFoundError, ClusterError, ConfigurationError, NotNowError.
@@ -87,7 +88,9 @@ async def _place(
     made = await view.ask(wish)
     if view.replica.jobs[job].revision == made.offset:
         await _want_running(view.settings, job)
-    return made
+        return made
+    stays = await _stays(view.settings, job)
+    return replace(made, changes=(*made.changes, stays)) if stays else made
 
 
 async def _refuse_both(settings: ClusterSettings, known: ClusterJob, nodes: int) -> None:
@@ -125,6 +128,16 @@ async def _want_running(settings: ClusterSettings, job: str) -> None:
             desired = logs.view.desired() if await logs.is_there() else None
             if desired is not None and desired.mode is DesiredMode.STOPPED:
                 await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
+
+
+async def _stays(settings: ClusterSettings, job: str) -> str:
+    """That a user has asked a pipeline to make no steps, in words; '' if nobody has, or it can't be told now."""
+    with suppress(KcontrolError):
+        async with pipeline_logs(settings, job) as logs:
+            desired = logs.view.desired() if await logs.is_there() else None
+            if desired is not None and desired.mode is not DesiredMode.RUNNING and desired.wish is None:
+                return f"pipeline {job} stays {desired.mode}, as its user has asked: kcontrol resume {job} has it run"
+    return ""
 
 
 async def place_if_there_are_agents(

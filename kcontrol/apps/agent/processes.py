@@ -3,7 +3,8 @@
 Each is led by a line of `sh` in a session of its own, which hears the same signals, outlives them, and writes
 down the exit code; what there is to know
 of it is a file in a folder of its own. So an agent that is started again adopts what runs, and hears of what
-has ended meanwhile.
+has ended meanwhile. That line runs nothing before it is told to go on, once the file is there; if its agent ends before, it
+reads the end of the pipe and ends as well. So nothing ever runs that no agent knows of.
 """
 
 from __future__ import annotations
@@ -30,17 +31,22 @@ from kcontrol.core.model import AgentPlacement
 _log = logging.getLogger("kcontrol.agent")
 
 _KEEPER = 'trap : TERM INT; "$@"; code=$?; echo $code > "$0.new"; mv "$0.new" "$0"; exit $code'
+_GATE = 'read -r go || exit 1; exec sh -c "$0" "$@" < /dev/null'
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _START_TICKS = 19
 """Of the fields of /proc/PID/stat behind the name, the one that says when the process began, in ticks since
 the boot (proc(5), field 22)."""
 _LAST_BYTES = 4_096
+_YOUNG_S = 2.0
+_TOLD_AGAIN = 3
+"""Whoever is told to end so soon after it was started is told again: its keeper hears the first, and its command, which has not
+begun, does not."""
 
 
 @dataclass
 class HostProcess:
     """One of them. folder: where what is known of it lies. identity: as of `identity_of`. told_to_end_ms:
-    when it was sent SIGTERM."""
+    when it was sent SIGTERM. again: so often it is still to be sent."""
 
     unit: Unit
     generation: int
@@ -50,6 +56,7 @@ class HostProcess:
     began_s: float
     moved_ms: int | None = None
     told_to_end_ms: int | None = None
+    again: int = 0
     child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -161,15 +168,23 @@ class HostProcesses:
         folder.mkdir(parents=True)
         with (folder / "log").open("ab") as log:
             child = subprocess.Popen(
-                ["sh", "-c", _KEEPER, str(folder / "exit"), *command],
-                stdin=subprocess.DEVNULL,
+                ["sh", "-c", _GATE, _KEEPER, str(folder / "exit"), *command],
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        identity, began_s = identity_of(child.pid), time.time()
-        process = HostProcess(*(unit, generation, folder, child.pid, identity, began_s), child=child)
-        process.remember()
+        assert child.stdin is not None
+        try:
+            with child.stdin as gate:
+                identity, began_s = identity_of(child.pid), time.time()
+                process = HostProcess(*(unit, generation, folder, child.pid, identity, began_s), child=child)
+                process.remember()
+                with suppress(BrokenPipeError):  # It was killed already.
+                    os.write(gate.fileno(), b"go\n")
+        except (OSError, psutil.Error):
+            child.wait()  # It ends, as nobody tells it to go on.
+            raise
         self._all[unit, generation] = process
         return child.pid
 
@@ -187,10 +202,11 @@ class HostProcesses:
         return process.pid
 
     def stop(self, one: RunningUnit, now_ms: int) -> None:
-        """SIGTERM, once; `tend` sees to the rest."""
+        """SIGTERM; `tend` sees to the rest."""
         process = self._all[one.unit, one.generation]
         if process.told_to_end_ms is None:
             process.told_to_end_ms = now_ms
+            process.again = _TOLD_AGAIN if time.time() - process.began_s < _YOUNG_S else 0
             _log.info("ends %s of generation %d", "/".join(map(str, one.unit)), one.generation)
             process.signal(signal.SIGTERM)
 
@@ -211,6 +227,9 @@ class HostProcesses:
             if process.is_alive():
                 if told is not None and now_ms - told >= self._kill_after_ms:
                     process.signal(signal.SIGKILL)
+                elif process.again:
+                    process.again -= 1
+                    process.signal(signal.SIGTERM)
                 continue
             process.signal(signal.SIGKILL)
             del self._all[key]

@@ -12,6 +12,7 @@ from typing import TypeVar
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.levels import raise_level
 from kcontrol.apps.agent.looking import ClusterView
+from kcontrol.apps.agent.looks import side_by_side
 from kcontrol.apps.live_layout import LOOK_EVERY_S, followed
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.backoff import Backoff, Deadline
@@ -69,7 +70,7 @@ class ResizeWarden:
         looked at again."""
         keys = {_key(one) for one in resizings}
         self._all = {key: asked for key, asked in self._all.items() if key in keys}
-        found = [(one, await self._nodes(one)) for one in resizings]
+        found = zip(resizings, await side_by_side(self._nodes, resizings), strict=True)
         return [(one, nodes) for one, nodes in found if nodes is not None]
 
     async def _nodes(self, one: Resizing) -> int | None:

@@ -1,7 +1,7 @@
 """The loop of an agent: what was read goes into the core's machine, what it wants said and run is done.
 
-Reading, speaking and beating are tasks of their own, because each may wait for Kafka for as long as its
-deadline says.
+Reading, speaking, beating and all that looks at something else are tasks of their own, because each may wait for Kafka for as
+long as its deadline says.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
+from kcontrol.adapters.kafka.logs.cluster_log import (
+    OF_ANOTHER_LOG,
+    KafkaBeats,
+    KafkaClusterLog,
+    LogCutError,
+)
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
@@ -52,12 +58,14 @@ class Commands(Protocol):
 class SessionOptions:
     """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
     has ended is started again. short_life_s: who ran longer has not failed to run here. coordinator: what is
-    run where a coordinator is placed; nothing if it is empty."""
+    run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version
+    can read."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
+    give_up_ms: int = 300_000
 
 
 class AgentSession:
@@ -85,7 +93,10 @@ class AgentSession:
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
+        self._waiting = WaitingAgent(tell, options.give_up_ms)
         self._not_before_ms: dict[Unit, int] = {}
+        self._restored = -1
+        """The snapshot from which it goes on. What confirms it is in the log behind it."""
         self._stage = ""
         self._leaves = False
         self._gone = asyncio.Event()
@@ -96,8 +107,9 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._look_after, self._cut)
-        tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
+        acts = (self._read, self._hear, self._beat, self._speak, self._prepare, self._work, self._cut)
+        looks = (self._see_done, self._see_resized, self._tell_ends)
+        tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -130,23 +142,40 @@ class AgentSession:
         asked_ms = self._clock.monotonic_ms()
         try:
             found = await self._log.read_to_end()
-        except LogCutError as why:
-            await self._restore(str(why))
+        except LogCutError as cut:
+            await self._restore(cut)
             return
         for one in found:
             self._machine.read(one.offset, one.entry)
             self._look()
             if self._machine.ended:
                 return
+        if self.replica.base.offset < self._restored:
+            self._waiting.for_somebody(OF_ANOTHER_LOG.format(self._restored))
+            return
         self._machine.read_to_end(asked_ms)
         self._tell_stage()
+        known = self.replica.agents.get(self._machine.me.name)
+        if known is not None and known.incarnation in self._disk.incarnations:
+            self._disk.see(known.incarnation)
 
-    async def _restore(self, why: str) -> None:
-        replica = await self._store.newest()
-        if replica is None or replica.offset < self.replica.offset:
-            raise RetriableError(f"{why}, and no snapshot that this version knows goes on from there")
+    async def _restore(self, cut: LogCutError) -> None:
+        try:
+            replica = await self._store.newest()
+        except (RetriableError, TimeoutError) as error:
+            what = f"{cut}, and the snapshot from which it goes on can't be read now"
+            self._waiting.for_kafka(what, str(error) or "no answer")
+            return
+        if replica is None or not cut.is_bridged_by(replica, self.replica):
+            self._waiting.for_somebody(
+                f"{cut}, and there is no snapshot that this version can read and that goes on from there: install the version "
+                "of kcontrol that the cluster's other agents have"
+            )
+            return
         self._machine.restore(replica)
+        self._restored = replica.offset
         self._log.go_on_from(replica.offset + 1)
+        self._waiting.over()
         self._tell(f"goes on from the snapshot at {replica.offset}")
         self._look()
 
@@ -179,7 +208,7 @@ class AgentSession:
         entry = self._machine.entry(self._clock.monotonic_ms())
         if entry is None:
             return
-        if not await self._store.may_be_said(entry, self._machine.saved):
+        if not self._store.may_be_said(entry, self._machine.saved):
             self._machine.withheld()
             return
         asked_ms = self._clock.monotonic_ms()
@@ -193,13 +222,27 @@ class AgentSession:
             raise
         self._machine.appended()
 
-    async def _look_after(self) -> None:
-        """See whether something is done for good, whether pipelines have as many nodes as they are to have, and that those
-        are stopped whose jobs have ended."""
+    async def _prepare(self) -> None:
+        """See to what has to be stored or read before a snapshot is proposed or confirmed, however long that takes; other
+        things are said meanwhile."""
+        entry = await self._store.prepare()
+        if entry is not None:
+            self._machine.prepared(entry)
+
+    # --- looking after pipelines, each look at its own pace -----------------------------------------------
+
+    async def _see_done(self) -> None:
+        """Whether something is done for good."""
         for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
             self._machine.task_done(ward)
+
+    async def _see_resized(self) -> None:
+        """Whether pipelines have as many nodes as they are to have."""
         for one, nodes in await self._resizes.seen(self._machine.resizings()):
             self._machine.resized(one, nodes)
+
+    async def _tell_ends(self) -> None:
+        """That pipelines are stopped whose jobs have ended."""
         await self._ends.tell(ended_jobs(self.replica, self._machine.me))
 
     async def _cut(self) -> None:

@@ -31,21 +31,34 @@ class SnapshotStore:
         self._settings = settings
         self._snapshots = snapshots
         self._cut_at = Mark()
+        self._wanted: tuple[ProposeSnapshot | ConfirmSnapshot, SavedReplica | None] | None = None
+        self._prepared: ProposeSnapshot | ConfirmSnapshot | None = None
 
     async def newest(self) -> Replica | None:
         """The newest that was confirmed. Raises what KafkaSnapshots raises, and TimeoutError."""
         async with asyncio.timeout(TIMEOUT_S):
             return await self._snapshots.newest_confirmed()
 
-    async def may_be_said(self, entry: ClusterEntry, saved: SavedReplica | None) -> bool:
-        """Whether an entry is true of what is stored, once this has done its part."""
-        match entry:
-            case ProposeSnapshot():
-                what = f"storing the snapshot at {entry.offset}"
-            case ConfirmSnapshot():
-                what = f"reading the snapshot at {entry.offset}"
-            case _:
-                return True
+    def may_be_said(self, entry: ClusterEntry, saved: SavedReplica | None) -> bool:
+        """Whether an entry is true of what is stored. If that is not known yet, `prepare` does its part."""
+        if not isinstance(entry, ProposeSnapshot | ConfirmSnapshot):
+            return True
+        if entry == self._prepared:
+            self._prepared = None
+            return True
+        self._wanted = (entry, saved)
+        return False
+
+    async def prepare(self) -> ClusterEntry | None:
+        """What may be said now that could not be before. A snapshot that is not to be stored or read is wanted again later."""
+        wanted, self._wanted = self._wanted, None
+        if wanted is None or not await self._is_true(*wanted):
+            return None
+        self._prepared = wanted[0]
+        return self._prepared
+
+    async def _is_true(self, entry: ProposeSnapshot | ConfirmSnapshot, saved: SavedReplica | None) -> bool:
+        what = "storing" if isinstance(entry, ProposeSnapshot) else "reading"
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 if isinstance(entry, ConfirmSnapshot):
@@ -55,7 +68,7 @@ class SnapshotStore:
                 await self._snapshots.save(Mark(saved.offset, saved.digest), saved.replica)
                 return True
         except (KcontrolError, TimeoutError, ValueError) as error:
-            _log.warning("%s: %s", what, error or "no answer")
+            _log.warning("%s the snapshot at %d: %s", what, entry.offset, error or "no answer")
             return False
 
     async def cut(self, base: Mark) -> None:

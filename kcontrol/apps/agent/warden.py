@@ -12,6 +12,7 @@ from collections.abc import Collection
 from contextlib import AsyncExitStack
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.looks import side_by_side
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.cluster.wards import Ward
 from kcontrol.core.model import AgentPlacement
@@ -60,7 +61,8 @@ class Warden:
         """Those of which all is done and their pipelines stopped. What can't be looked at now is looked at again."""
         for gone in [ward for ward in self._all if ward not in wards]:
             await self._forget(gone)
-        return [ward for ward in wards if await self._is_done(ward, founded_ms)]
+        done = await side_by_side(lambda ward: self._is_done(ward, founded_ms), wards)
+        return [ward for ward, is_done in zip(wards, done, strict=True) if is_done]
 
     async def _is_done(self, ward: Ward, founded_ms: int) -> bool:
         known = self._all.setdefault(ward, _Looked(ward))

@@ -49,7 +49,7 @@ class DeliveryOptions:
     """start: for a target to which nothing was delivered: 'first', 'next' (after the newest), or a step's number.
     resync: what was delivered is forgotten, if the target is empty. give_up_s: for how long the target may be away.
     poll_s: without a step for so long, it is looked whether all is well. settle_s: so long a log may seem to be shorter than
-    what was delivered."""
+    what was delivered, or another one."""
 
     start: str = FIRST
     resync: bool = False
@@ -214,13 +214,11 @@ class Delivery:
             verdict = judge_log(applied, log)
             if not verdict.halts:
                 return log
-            # A broker may have shown an old end.
-            if (
-                verdict is not StepVerdict.BEYOND
-                or waited >= self._options.settle_s
-                or self._stopped.is_set()
-            ):
-                raise DeliveryHaltedError(sentence(verdict, str(self._target), applied, log))
+            why = sentence(verdict, str(self._target), applied, log)
+            if waited >= self._options.settle_s or self._stopped.is_set() or not _may_pass(applied, log):
+                raise DeliveryHaltedError(why)
+            if not waited:
+                _log.info("looking again for %g s: %s", self._options.settle_s, why)
             self._stopped.wait(self._options.poll_s)
             waited += self._options.poll_s
 
@@ -260,3 +258,11 @@ class Delivery:
             _log.info("the delivery goes on after %d tries", self._tries.failures)
             self._tries = None
             self._progress.back()
+
+
+def _may_pass(applied: Applied, log: LogFacts) -> bool:
+    """A broker may have shown an old end, or the log of a pipeline that was deleted and made anew since."""
+    verdict = judge_log(applied, log)
+    return verdict is StepVerdict.BEYOND or (
+        verdict is StepVerdict.FOREIGN and applied.pipeline == log.pipeline
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -9,16 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from kcontrol.adapters.kafka.client.background import client_for
-from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.core.step.following import LogFacts
+from kcontrol.errors import TopicError
 from kcontrol.sessions.retrying import follow, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.deliver")
 
 _NEWEST = 2**62
+_LOOKS, _LOOK_AGAIN_S = 5, 1.0
 
 
 class LogWatch:
@@ -32,7 +34,6 @@ class LogWatch:
     ) -> None:
         self._settings, self._pipeline, self._clock_ms = settings, pipeline, clock_ms
         self._client = client_for(settings)
-        self._topic = settings.names().steps_topic(pipeline)
         self._tail = KafkaStepsLog(settings, pipeline)
         self._lock = threading.Lock()
         self._following: Future[None] | None = None
@@ -98,17 +99,27 @@ class LogWatch:
                 self._oldest_ms = committed_ms
 
     async def _facts(self) -> LogFacts:
-        self._client.partitions.forget(self._topic)
-        info = await self._client.partitions.topic(self._topic)
+        for _ in range(_LOOKS - 1):
+            try:
+                return await self._read_facts()
+            except TopicError as error:
+                # A broker that is behind may have named the topic of before, or none: whoever reads it finds out.
+                _log.info("looking at the log of steps again: %s", error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        return await self._read_facts()
+
+    async def _read_facts(self) -> LogFacts:
         steps = KafkaStepsLog(self._settings, self._pipeline)
         try:
             steps.begin_at_start()
             first = next(iter(_boundaries(await steps.read_through(1))), None)
             await steps.begin_at_step(_NEWEST)
             last = max((each.step for each in _boundaries(await steps.read_to_end())), default=0)
+            # Of the topic that was read, whatever metadata says by now.
+            log_id = await steps.log_id()
         finally:
             await steps.close()
-        return LogFacts(self._pipeline, topic_id_text(info.topic_id), first.step if first else 0, last)
+        return LogFacts(self._pipeline, log_id, first.step if first else 0, last)
 
     async def _follow(self) -> None:
         async def stand_at_the_end() -> None:

@@ -310,6 +310,10 @@ class AgentMachine:
         """The shell has not said it, as it is not true of what is stored; it is due again after a while."""
         self._flight = None
 
+    def prepared(self, entry: ClusterEntry) -> None:
+        """What was withheld is true by now, and so is due at once."""
+        self._said_ms.pop(entry, None)
+
     def not_appended(self, now_ms: int, reads: bool) -> None:
         """It was given up; it may be in the log all the same. reads: the log could be read meanwhile, so only
         writing fails."""

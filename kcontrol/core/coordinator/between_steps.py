@@ -6,11 +6,19 @@ matter which events were doubled or late.
 `LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it names; where it
 holds, its cause leads on, as table.py says, and what comes after it in the list is for the state that was led to. A guard
 without a cause holds back: the look ends there. A duty is what is done in a state, and found out for the guards after it.
+Those of the states in which no step is to be made are in without_steps.py.
 """
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import changing, checkpointing, holding, rebalancing, stopping
+from kcontrol.core.coordinator import (
+    changing,
+    checkpointing,
+    holding,
+    rebalancing,
+    stopping,
+    without_steps,
+)
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -19,7 +27,6 @@ from kcontrol.core.coordinator.look import Duty, Findings, Guard
 from kcontrol.core.coordinator.node_progress import assemble, roll_back, unread, without_beginning
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.trouble import TroubleState
-from kcontrol.core.coordinator.standing import LOST, Readiness, all_in_place, standing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
@@ -142,43 +149,7 @@ def _acknowledge(found: Findings) -> None:
     stopping.acknowledge(found.turn.state)
 
 
-# --- halted, paused -----------------------------------------------------------------------------------------
-
-
-def _stay_halted(found: Findings) -> None:
-    state = found.turn.state
-    roll_back(found.turn, found.nodes)
-    checkpointing.refuse_request(
-        state,
-        f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.trouble.halt}",
-    )
-
-
-def _stay_paused(found: Findings) -> None:
-    turn, state, limits = found.turn, found.turn.state, found.turn.limits()
-    roll_back(turn, found.nodes)
-    places = [standing(state, node, limits) for node in range(found.nodes)]
-    missing = next((now.text for now in places if now.place in LOST), "")
-    if missing:
-        checkpointing.refuse_request(
-            state,
-            f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: "
-            "resume it first",
-        )
-    found.in_place = found.spec is not None and all(now.place is Readiness.IN_PLACE for now in places)
-
-
-def _begin_in_pause(found: Findings) -> None:
-    if found.in_place:
-        checkpointing.must_pin(found.turn, found.defined)
-
-
-def _is_saving(found: Findings) -> bool:
-    return found.turn.state.checkpointing.saving is not None
-
-
-def _tell_paused(found: Findings) -> None:
-    stopping.tell_paused(found.turn, found.nodes)
+# --- a checkpoint, and another layout -----------------------------------------------------------------------
 
 
 def _is_saved(found: Findings) -> bool:
@@ -199,40 +170,6 @@ def _is_switching(found: Findings) -> bool:
 
 def _open_log(found: Findings) -> CoordinatorEffect:
     return checkpointing.open_log(found.turn.state)
-
-
-# --- stopping -----------------------------------------------------------------------------------------------
-
-
-def _save_first(found: Findings) -> None:
-    state, spec = found.turn.state, found.spec
-    found.saves = spec is not None and stopping.saves_first(found.turn, spec)
-    found.in_place = found.saves and all_in_place(state, found.defined)
-
-
-def _begin_last(found: Findings) -> None:
-    if found.in_place:
-        stopping.begin_last(found.turn, found.defined)
-
-
-def _is_last_awaited(found: Findings) -> bool:
-    return found.saves
-
-
-def _close_nodes(found: Findings) -> None:
-    found.left = stopping.close_nodes(found.turn, found.nodes)
-
-
-def _is_any_left(found: Findings) -> bool:
-    return found.left > 0
-
-
-def _is_none_left(found: Findings) -> bool:
-    return found.left == 0
-
-
-def _stopped(found: Findings) -> None:
-    stopping.stopped(found.turn.state)
 
 
 # --- the next step ------------------------------------------------------------------------------------------
@@ -416,25 +353,45 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard(_where(_C.RUN), "it is to run, and nothing halts it", _is_to_run, _C.RUN),
     Duty((*_RUNNING, _S.PAUSED), "the wish is acknowledged", _acknowledge),
     # --- halted, paused
-    Duty((_S.HALTED,), "attempts are taken back, and a request for a checkpoint is refused", _stay_halted),
+    Duty(
+        (_S.HALTED,),
+        "attempts are taken back, and a request for a checkpoint is refused",
+        without_steps.stay_halted,
+    ),
     Duty(
         (_S.PAUSED,),
         "attempts are taken back; without all nodes a request for a checkpoint is refused",
-        _stay_paused,
+        without_steps.stay_paused,
     ),
     Guard((_S.PAUSED,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
-    Duty((_S.PAUSED,), "a checkpoint is begun if one is due and all nodes are in place", _begin_in_pause),
-    Guard((_S.PAUSED,), "a checkpoint is being saved", _is_saving, None),
-    Duty((_S.PAUSED,), "nodes are told to pause", _tell_paused),
+    Duty(
+        (_S.PAUSED,),
+        "a checkpoint is begun if one is due and all nodes are in place",
+        without_steps.begin_in_pause,
+    ),
+    Guard((_S.PAUSED,), "a checkpoint is being saved", without_steps.is_saving, None),
+    Duty((_S.PAUSED,), "nodes are told to pause", without_steps.tell_paused),
     # --- stopping
-    Duty((_S.STOPPING,), "it is seen to whether the last step can be saved before the stop", _save_first),
+    Duty(
+        (_S.STOPPING,),
+        "it is seen to whether the last step can be saved before the stop",
+        without_steps.save_first,
+    ),
     Guard((_S.STOPPING,), "all nodes have saved the last step", _is_saved, _C.SAVED, _open_log),
-    Duty((_S.STOPPING,), "its checkpoint is begun once all nodes are in place", _begin_last),
-    Guard((_S.STOPPING,), "the last step can be saved, and is not yet", _is_last_awaited, None),
-    Duty((_S.STOPPING, _S.STOPPED), "every node is closed, then its process is ended", _close_nodes),
-    Guard((_S.STOPPED,), "a node has not ended", _is_any_left, _C.OUT_OF_PLACE),
-    Guard((_S.STOPPING,), "all nodes have ended", _is_none_left, _C.CLOSED),
-    Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
+    Duty((_S.STOPPING,), "its checkpoint is begun once all nodes are in place", without_steps.begin_last),
+    Guard((_S.STOPPING,), "the last step can be saved, and is not yet", without_steps.is_last_awaited, None),
+    Duty(
+        (_S.STOPPING, _S.STOPPED),
+        "every node is closed, then its process is ended",
+        without_steps.close_nodes,
+    ),
+    Guard((_S.STOPPED,), "a node has not ended", without_steps.is_any_left, _C.OUT_OF_PLACE),
+    Guard((_S.STOPPING,), "all nodes have ended", without_steps.is_none_left, _C.CLOSED),
+    Duty(
+        (_S.STOPPED,),
+        "the wish is acknowledged, and a halt and all counts are forgotten",
+        without_steps.stopped,
+    ),
     # --- the next step
     Guard(_RUNNING, "there is no definition, or none for the layout", _is_undefined, None),
     Guard(

@@ -72,7 +72,7 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         state.nodes = state.nodes.not_whole()
         _answer(state, request, LayoutPhase.DONE, "", made)
         return
-    why = _not_now(state, mode) or _refused(state, spec, request)
+    why = _doubted(state, request) or _not_now(state, mode) or _refused(state, spec, request)
     if why:
         _answer(
             state, request, LayoutPhase.REFUSED if state.changing.now is None else LayoutPhase.GIVEN_UP, why
@@ -92,6 +92,13 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         turn.wake_at(change.held_ms + spec.limits.open_timeout_ms)
     _go_on(state, spec, change)
     _tell(state, spec)
+
+
+def _doubted(state: CoordinatorState, request: LayoutRequest) -> str:
+    """Whoever asked may have been told that it is given up, and must not find it made afterwards."""
+    if request.request_id != state.changing.doubted:
+        return ""
+    return "a coordinator that had been replaced has written over what was said of it: nothing was changed; ask again"
 
 
 def _not_now(state: CoordinatorState, mode: DesiredMode) -> str:

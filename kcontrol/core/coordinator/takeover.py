@@ -30,6 +30,9 @@ def take_over(turn: Turn) -> None:
         state.holding = state.holding.inherited(left.hold)
         if left.layout is not None:
             state.changing = state.changing.telling(left.layout)
+        request = state.view.layout_request()
+        if request is not None and state.view.hides_status():
+            state.changing = state.changing.doubting(request.request_id)
         state.stop = state.stop.without(left.reason if left.phase is PipelinePhase.STOPPED else "")
 
 

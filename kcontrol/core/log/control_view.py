@@ -143,6 +143,16 @@ class PipelineView:
         is_late = 0 <= self.epoch < logged.offset and logged.record.claim_epoch != self.epoch
         return None if is_late else logged.record.layout
 
+    def hides_status(self) -> bool:
+        """Whether the status was written by a coordinator after another one, who has a successor as well, had claimed: it lies
+        over what that one had said, if it had said anything."""
+        logged = self.latest.get(f"{self.pipeline}/status")
+        if logged is None or not isinstance(logged.record, Status):
+            return False
+        said_by = logged.record.claim_epoch
+        claims = (each.offset for each in self.latest.values() if isinstance(each.record, Claim))
+        return any(said_by < claim < logged.offset and claim != self.epoch for claim in claims)
+
     def claim(self) -> Claim | None:
         """The newest claim; its offset is `epoch`."""
         for logged in self.latest.values():

@@ -1,7 +1,8 @@
-"""Rows out of a body: JSON by lines or as an array, or CSV. All of them or none, and the first that is wrong is named.
+"""Rows out of a body: JSON by lines or as an array, CSV, Avro or Parquet. All of them or none, and the first that is wrong is
+named.
 
-A value of JSON stays as it was written, with each digit. CSV becomes JSON: the first line names the fields, an empty cell is
-null.
+A value of JSON stays as it was written, with each digit. The others become JSON, and are then held against the schema as if
+they had come as it. Of CSV the first line names the fields, an empty cell is null.
 """
 
 from __future__ import annotations
@@ -16,29 +17,31 @@ from decimal import Decimal
 from typing import Any
 
 from kcontrol.errors import ConfigurationError
+from kcontrol.requests.push.avro_file import avro_rows
 from kcontrol.requests.push.kinds import RowKind
+from kcontrol.requests.push.limits import Rules
+from kcontrol.requests.push.parquet_rows import parquet_rows
 
 NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"
+AVRO, PARQUET = "application/avro", "application/vnd.apache.parquet"
 MEDIA_TYPES = {
     NDJSON: NDJSON,
     "application/ndjson": NDJSON,
     "application/jsonl": NDJSON,
     JSON: JSON,
     CSV: CSV,
+    AVRO: AVRO,
+    "application/vnd.apache.avro": AVRO,
+    "avro/binary": AVRO,
+    PARQUET: PARQUET,
 }
 """What a body may be said to be, and what it is then."""
+
+FORMATS = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 
 MAX_NUMBER_CHARACTERS = 1_000
 """Spark's reader takes no longer ones."""
 _SPACE = " \t\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class BodyLimits:
-    """rows, row_bytes: at most, of a request and of a row's key and value."""
-
-    rows: int = 100_000
-    row_bytes: int = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +52,42 @@ class InputRow:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What rows must be like. where: the input, for messages. kind: None: any object, or with `raw` any value of JSON. key: the
-    field of which the key is made; '' for none."""
-
-    where: str
-    kind: RowKind | None
-    raw: bool
-    key: str
-    limits: BodyLimits
-
-
 def rows_of(body: bytes, media_type: str, rules: Rules) -> list[InputRow]:
     """media_type: of MEDIA_TYPES. Raises ConfigurationError naming the row, counted from 1."""
+    found: list[InputRow] = []
+    for number, value in enumerate(_values_of(body, MEDIA_TYPES[media_type], rules), 1):
+        if number > rules.limits.rows:
+            raise rules.too_many()
+        found.append(_row(number, value, rules))
+    if not found:
+        raise ConfigurationError(f"{rules.where}: there are no rows in the body")
+    return found
+
+
+def _values_of(body: bytes, kind: str, rules: Rules) -> Iterator[str]:
+    """Each row, as JSON."""
+    if kind in _PACKED:
+        return _of_size(_PACKED[kind](body, rules), rules)
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigurationError(
             f"{rules.where}: byte {error.start} of the rows is not UTF-8: send them in UTF-8"
         ) from error
-    found: list[InputRow] = []
-    values = {NDJSON: _lines, JSON: _elements, CSV: _cells}[MEDIA_TYPES[media_type]]
-    for number, value in enumerate(values(text, rules), 1):
-        if number > rules.limits.rows:
-            raise ConfigurationError(
-                f"{rules.where}: there are more than {rules.limits.rows} rows, which is the most of one request: send them in "
-                "several, each with an id of its own"
-            )
-        found.append(_row(number, value, rules))
-    if not found:
-        raise ConfigurationError(f"{rules.where}: there are no rows in the body")
-    return found
+    return {NDJSON: _lines, JSON: _elements, CSV: _cells}[kind](text, rules)
+
+
+_PACKED = {AVRO: avro_rows, PARQUET: parquet_rows}
+
+
+def _of_size(values: Iterator[str], rules: Rules) -> Iterator[str]:
+    """A few bytes can be many rows, which no limit of bodies bounds."""
+    total = 0
+    for value in values:
+        total += len(value)
+        if total > rules.limits.unpacked_bytes:
+            raise rules.too_large("as JSON the rows have")
+        yield value
 
 
 def content_of(rows: Sequence[InputRow]) -> str:

@@ -28,11 +28,14 @@ _EXACT = Context(prec=1_100)
 @dataclass(frozen=True, slots=True)
 class ValueKind:
     """A type. name: as it is told. wrong: what is wrong with a value of JSON, which is not null, or ''. Numbers with a point
-    are Decimal. quoted: whether a cell of CSV is the text itself, and not JSON."""
+    are Decimal. quoted: whether a cell of CSV is the text itself, and not JSON. inner: of the elements of an array, of the
+    values of a map. fields: of a struct."""
 
     name: str
     wrong: Callable[[Any], str]
     quoted: bool
+    inner: ValueKind | None = None
+    fields: Mapping[str, ValueKind] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ def array_of(element: ValueKind) -> ValueKind:
         found = ((at, element.wrong(each)) for at, each in enumerate(value) if each is not None)
         return next((f"[{at}]{why}" for at, why in found if why), "")
 
-    return ValueKind("ARRAY", wrong, quoted=False)
+    return ValueKind("ARRAY", wrong, quoted=False, inner=element)
 
 
 def map_of(inner: ValueKind) -> ValueKind:
@@ -176,7 +179,7 @@ def map_of(inner: ValueKind) -> ValueKind:
         found = ((key, inner.wrong(each)) for key, each in value.items() if each is not None)
         return next((f"[{key!r}]{why}" for key, why in found if why), "")
 
-    return ValueKind("MAP", wrong, quoted=False)
+    return ValueKind("MAP", wrong, quoted=False, inner=inner)
 
 
 def struct_of(fields: Mapping[str, ValueKind]) -> ValueKind:
@@ -187,7 +190,7 @@ def struct_of(fields: Mapping[str, ValueKind]) -> ValueKind:
         why = row.wrong(value)
         return f": {why}" if why else ""
 
-    return ValueKind("STRUCT", wrong, quoted=False)
+    return ValueKind("STRUCT", wrong, quoted=False, fields=fields)
 
 
 def _no(value: Any, wanted: str) -> str:

@@ -7,7 +7,7 @@ from math import ceil
 
 from kcontrol.core.model import InputSpec, StepBoundary
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.push.bodies import BodyLimits, Rules
+from kcontrol.requests.push.limits import BodyLimits, Rules
 from kcontrol.requests.push.log import TooMuchError
 from kcontrol.requests.push.schema import row_kind
 from kcontrol.views.pipeline_projection import PipelineProjection

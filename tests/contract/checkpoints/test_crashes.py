@@ -12,6 +12,7 @@ from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from tests.contract.checkpoints.conftest import Place
 from tests.support.dice import seeded
 from tests.support.parts import SMALL_PIECES, contents_of, make_pin, place, save_and_die, save_in_parallel
+from tests.support.patience import HANG_S
 
 OLD = {"out/commits/1": b"record", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id"}
 NEW = {
@@ -31,7 +32,7 @@ def dies(where: Place, part: PartPlace, pinned: Path, moment: int) -> bool:
     """Whether the save was killed at that moment; otherwise it had ended before."""
     process = _processes.Process(target=save_and_die, args=(dict(where.environment), part, pinned, moment))
     process.start()
-    process.join(60)
+    process.join(HANG_S)
     assert process.exitcode in (0, -signal.SIGKILL), f"moment {moment}: exit code {process.exitcode}"
     return process.exitcode != 0
 

@@ -17,7 +17,6 @@ from confluent_kafka import Producer
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_app
-from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.push_desk import PushDesk
@@ -47,22 +46,32 @@ from tests.fakes.memory_kafka import (
     MemorySource,
 )
 from tests.fakes.memory_pushes import MemoryPushLog
-from tests.support.http_world import Told, told_in
+from tests.support.http_world import LED, Told, told_in
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 from tests.support.processes import until
 from tests.support.topics import create_topic
 
-DEADLINE_S = 60.0
-WAIT_S = 5.0
+DEADLINE_S = HANG_S
+HASTY_S = 0.2
 MAX_PUSH_BYTES = 200_000
 MAX_QUEUED_ROWS = 1_000
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
 
+class PatientProjections(Projections):
+    """What is waited for comes, however long a request would wait; not in a server that is hasty."""
+
+    hasty = False
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        return await super().until(condition, timeout_s if self.hasty or not timeout_s else DEADLINE_S)
+
+
 @dataclass
 class Api:
     """A server that answers from the world that `told` speaks to. `another` is a server that has just been
-    started.
+    started, `another(hasty=True)` one that does not wait for what does not come.
 
     writes: makes the topic of the output.
     reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its
@@ -73,7 +82,7 @@ class Api:
     told: Told
     client: httpx.AsyncClient
     projections: Projections
-    another: Callable[[], Any]
+    another: Callable[..., Any]
     reaches: Callable[..., Awaitable[None]]
     writes: Callable[[], Awaitable[OutputSpec]]
     settings: ClusterSettings
@@ -157,6 +166,7 @@ async def _on_kafka(scenario: Scenario, shared: ClusterSettings) -> None:
         log = KafkaStepsLog(settings, "p")
         stack.push_async_callback(log.close)
         told = Told(control, transaction, log, [(settings.names().steps_topic("p"), 0)])
+        told.spec = LED
 
         async def reaches(*ends: int, topic: str = f"{settings.prefix}-input") -> None:
             topic_id = await asyncio.to_thread(_make_topic, settings, topic, ends)
@@ -176,7 +186,7 @@ def _make_topic(settings: ClusterSettings, topic: str, ends: tuple[int, ...]) ->
     for partition, count in enumerate(ends):
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0
     return TopicAdmin(settings).get(topic, "the input").topic_id
 
 
@@ -189,10 +199,11 @@ async def _serve(
     writes: Callable[[], Awaitable[OutputSpec]],
 ) -> None:
     @asynccontextmanager
-    async def server() -> Any:
+    async def server(hasty: bool = False) -> Any:
         registry, clock = make_registry(), SystemClock()
         metrics = PipelineMetrics(registry, clock)
-        projections = Projections(source(), clock, metrics.on_step)
+        projections = PatientProjections(source(), clock, metrics.on_step)
+        projections.hasty = hasty
         metrics.watch(projections)
         register_cluster(registry, ClusterSeen)
         jobs: dict[str, ClusterJob] = {}
@@ -205,13 +216,13 @@ async def _serve(
                 projections,
                 clock,
                 registry,
-                longest_wait_s=WAIT_S,
+                longest_wait_s=HASTY_S,
                 look=look,
                 pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
                 resets=reset,
                 agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
             ),
-            HttpLimits(max_push_bytes=MAX_PUSH_BYTES),
+            patient_limits(max_push_bytes=MAX_PUSH_BYTES),
             None,
         )
         following = asyncio.create_task(projections.run())
@@ -247,7 +258,7 @@ async def answer(question: TableQuestion) -> TableAnswer:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a real server on a socket, with one pipeline of two steps."""
-    listener, told = Listener(HttpOptions(limits=HttpLimits(longest_wait_s=0.01))), threading.Event()
+    listener, told = Listener(HttpOptions(limits=patient_limits(longest_wait_s=0.01))), threading.Event()
 
     async def run() -> None:
         kafka = MemoryKafka()

@@ -10,14 +10,12 @@ import pytest
 from kcontrol.core.cluster.model import ClusterJob, JobState, TaskSpec
 from kcontrol.core.model import CheckpointSpec, LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
 from tests.contract.http.conftest import Api, Run
-from tests.unit.core.made import SPEC
+from tests.support.http_world import LED
 
 P = "/v1/pipelines/p"
 KEPT = replace(
-    SPEC,
+    LED,
     checkpoint=CheckpointSpec("file:///c", 60_000, 2, -1),
-    # A machine may take its time between what is said here and what is asked then.
-    limits=replace(SPEC.limits, heartbeat_timeout_ms=600_000),
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from bench.load import load, mix
+from tests.support.patience import HANG_S
 
 REQUESTS = 60
 
@@ -28,4 +29,4 @@ def test_every_request_of_the_mix_is_answered(address: str) -> None:
         assert (answered.asked, answered.answered) == (REQUESTS, REQUESTS)
         assert answered.p99_ms >= answered.median_ms > 0
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANG_S))

@@ -8,8 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from kcontrol.adapters.metrics.catalogue import CATALOGUE, Where
 from kcontrol.core.model import Checkpoint, InputDesired, NodePhase, Replaying, SavedPart, SkippedRange
 from kcontrol.views.signs_of_life import SignsOfLife
-from tests.contract.http.conftest import Api, Run
+from tests.contract.http.conftest import DEADLINE_S, Api, Run
+from tests.support.http_world import LED
 
+LONG_MS = LED.limits.heartbeat_timeout_ms + 1
+"""A node that has said nothing for so long is silent."""
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -52,7 +55,9 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
         )
         await api.told.say(Replaying("p", 0, api.told.incarnation, 2))
         await api.seen(await api.told.node(NodePhase.RUNNING, step=1), steps=2)
-        assert await api.projections.until(lambda: api.projections.get("p").committed.checkpoint == 2, 20)
+        assert await api.projections.until(
+            lambda: api.projections.get("p").committed.checkpoint == 2, DEADLINE_S
+        )
         found = await samples(api)
         assert value(found, "kcontrol_steps_total", reason="records") == 1
         assert value(found, "kcontrol_records_in_total", input="in") == 2 + 1
@@ -87,7 +92,7 @@ def test_a_silent_node_replays_nothing_that_anybody_knows_of(run: Run) -> None:
         signs = api.projections.get("p").signs = SignsOfLife(lambda: passed["ms"])
         signs.listen()
         await api.seen(await api.told.node(NodePhase.RUNNING, step=1))
-        for passed["ms"], phase, runs, left in ((0, "running", 2, 1), (60_000, "silent", None, None)):
+        for passed["ms"], phase, runs, left in ((0, "running", 2, 1), (LONG_MS, "silent", None, None)):
             node = (await api.get("/v1/pipelines/p/nodes/0"))["node"]
             assert (node["phase"], node["running"], node["replaying"], node["step"]) == (phase, runs, runs, 1)
             found = await samples(api)
@@ -101,7 +106,7 @@ def test_what_kafka_has_of_the_input_of_a_replay_is_asked_or_absent(run: Run) ->
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(0)
-        assert await api.projections.until(lambda: bool(api.projections.get("p").kept), 60)
+        assert await api.projections.until(lambda: bool(api.projections.get("p").kept), DEADLINE_S)
         [asked] = api.projections.get("p").kept.values()
         left = value(await samples(api), "kcontrol_replay_input_left_records", input="in")
         # Another test may have made a topic of that name: it is not the one that the pipeline reads.

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pyarrow as pa
 
-from kcontrol.requests.push.bodies import CSV, JSON, NDJSON
+from kcontrol.requests.push.bodies import AVRO, CSV, JSON, NDJSON, PARQUET
 from tests.contract.http.conftest import MAX_PUSH_BYTES, MAX_QUEUED_ROWS, Api, Run
+from tests.support.packed_rows import avro, parquet, repeated
 
 PATH = "/v1/pipelines/p/ingress/in"
 SCHEMA = "user STRING, amount INT"
@@ -46,6 +48,15 @@ def test_rows_are_pushed_once_however_often_the_request_comes(run: Run) -> None:
         same_rows = (await push(api, '[{"user":"ann","amount":1},{"user":"bob"}]', JSON, "a")).json()
         assert same_rows["replayed"] is True
         assert "other rows" in told(await push(api, '{"user":"eve"}', id_="a"), 409)
+        columns = {"user": "string", "amount": ["null", "int"]}
+        rows = [{"user": "ann", "amount": 1}, {"user": "bob", "amount": None}]
+        packed = [
+            (AVRO, avro(columns, rows)),
+            (PARQUET, parquet({"user": ["ann", "bob"], "amount": pa.array([1, None])})),
+        ]
+        for kind, content in packed:
+            taken = (await push(api, content, kind, "packed")).json()
+            assert (taken["records"], taken["replayed"]) == (2, kind == PARQUET), taken
         other = (await push(api, 'user,amount\nann,1\n"b,ob",\n', CSV, "b")).json()
         assert other["token"] != body["token"]
         unnamed = [(await push(api, '{"user":"ann"}')).json()["request_id"] for _ in range(2)]
@@ -81,11 +92,21 @@ def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
             ("", NDJSON, "there are no rows"),
             ("[1]", JSON, "row 1 is 1, and must be an object"),
             ('{"user":"ann"}', JSON, "must be an array of rows"),
+            (avro({"user": "string"}, [{"user": "ann"}])[:-1], AVRO, "the Avro file is damaged or cut off"),
+            (
+                avro({"user": "bytes"}, [{"user": b"ann"}]),
+                AVRO,
+                "field 'user': is of bytes, and must be of text",
+            ),
+            (parquet({"user": ["ann"], "amount": ["x"]}), PARQUET, "row 1 field 'amount': 'x' is not INT"),
+            (parquet({"user": repeated("x" * 50_000, 20_000)}), PARQUET, "as JSON the rows have more than"),
+            (b"PAR1", PARQUET, "it is cut off"),
+            (b"", PARQUET, "the body is empty"),
             ("user,amount\nann\n", CSV, "row 1 (line 2) has 1 cells, the first line names 2"),
         ]:
             found = told(await push(api, body, kind, "wrong"), 422)
             assert said in found, found
-        assert "must be application/x-ndjson" in told(await push(api, "x", "text/plain"), 415)
+        assert "must be one of application/x-ndjson" in told(await push(api, "x", "text/plain"), 415)
         assert "printable ASCII" in told(await push(api, "{}", id_="x" * 256), 422)
         assert "does not have; there are user, amount" in told(await push(api, "{}", key="nothing"), 422)
         assert f"{MAX_PUSH_BYTES} are allowed" in told(await push(api, b" " * (MAX_PUSH_BYTES + 1)), 413)

@@ -12,8 +12,9 @@ from kcontrol.core.model import (
     Written,
 )
 from kcontrol.wire.json import to_json
-from tests.contract.http.conftest import Api, Run
-from tests.unit.core.made import SPEC, TOKEN
+from tests.contract.http.conftest import DEADLINE_S, Api, Run
+from tests.support.http_world import LED
+from tests.unit.core.made import TOKEN
 
 P = "/v1/pipelines/p"
 
@@ -71,7 +72,7 @@ def test_list_spec_inputs_and_nodes(run: Run) -> None:
         )
         assert line["as_of"] == (await api.get(P))["as_of"]
         assert (await api.get("/v1/pipelines", after="p"))["pipelines"] == []
-        assert (await api.get(f"{P}/spec"))["spec"] == to_json(SPEC)
+        assert (await api.get(f"{P}/spec"))["spec"] == to_json(LED)
         (found,) = (await api.get(f"{P}/inputs"))["inputs"]
         assert (found["topic"], found["waiting"]) == ("input", 4)
         assert found["partitions"][0] == {
@@ -234,7 +235,9 @@ def test_checkpoints_that_are_in_the_log(run: Run) -> None:
         )
         await api.told.checkpoint(made)
         await api.seen(await api.told.status(checkpoint_failure="node 0: disk full"), steps=1)
-        assert await api.projections.until(lambda: api.projections.get("p").committed.checkpoint == 1, 20)
+        assert await api.projections.until(
+            lambda: api.projections.get("p").committed.checkpoint == 1, DEADLINE_S
+        )
         answer = await api.get(f"{P}/checkpoints")
         assert (answer["checkpoints"], answer["failure"]) == ([to_json(made)], "node 0: disk full")
 

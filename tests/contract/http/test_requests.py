@@ -47,7 +47,9 @@ def test_an_answer_that_can_not_be_as_of_so_late_an_offset_says_so(run: Run) -> 
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(0)
-        refused = await api.get(P, 409, min_control_offset=1_000)
+        async with api.another(hasty=True) as other:
+            await other.seen(0)
+            refused = await other.get(P, 409, min_control_offset=1_000)
         assert "not read up to offset 1000" in refused["detail"]
 
     run(scenario)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from tests.fakes.memory_kafka import (
 )
 from tests.support.http_world import told_in
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 from tests.support.processes import until
 from tests.unit.core.made import SPEC
 
@@ -39,7 +41,7 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(
 ) -> None:
     """An answer that waited for the look would not come before the test is given up."""
     monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 2 * HANG_S)
-    listener, answers = Listener(HttpOptions()), list[Any]()
+    listener, answers = Listener(HttpOptions(limits=patient_limits())), list[Any]()
 
     def ask() -> None:
         for _ in range(3):
@@ -70,7 +72,6 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(
         assert body["status"]["unsafe_age_ms"] is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[list[str] | Exception] = [
         ["one broker"],
@@ -109,3 +110,45 @@ def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch:
     clock["s"] += module.RETRY_S
     until(lambda: safety.of(SPEC) == module.KnownSafety((), 0), "Kafka is asked again soon")
     assert asked == [1_000.0, 1_060.0, 1_065.0, 1_070.0]
+
+
+class Meddling:
+    """A lock. The first time that another thread gives it back with an error known, somebody asks again before that thread goes
+    on."""
+
+    def __init__(self, safety: module.KeptSafety, ask: Callable[[], object]) -> None:
+        self._lock, self._safety, self._ask = threading.Lock(), safety, ask
+        self._owner, self._has_meddled = threading.current_thread(), False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        is_wrong = any(each.error for each in self._safety._all.values())
+        self._lock.release()
+        if is_wrong and not self._has_meddled and threading.current_thread() is not self._owner:
+            self._has_meddled = True
+            self._ask()
+
+
+def test_who_asks_while_a_look_ends_by_a_bug_is_not_left_to_a_thread_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[list[str] | Exception] = [ValueError("a bug"), []]
+    clock = {"s": 1_000.0}
+
+    def looked_at(*_: object) -> list[str]:
+        answer = said.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask() -> None:
+        clock["s"] += module.RETRY_S
+        safety.of(SPEC)
+
+    monkeypatch.setattr(module, "_looked_at", looked_at)
+    settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
+    safety = module.KeptSafety(settings, monotonic_s=lambda: clock["s"])
+    monkeypatch.setattr(safety, "_lock", Meddling(safety, ask))
+    until(lambda: safety.of(SPEC) == module.KnownSafety((), 0), "Kafka is asked again")

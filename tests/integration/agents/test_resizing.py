@@ -39,7 +39,9 @@ def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settin
         told = Told(control, transaction, steps, [(own.names().steps_topic("p"), 0)])
         saves = replace(told.spec.checkpoint, location="somewhere")
         layout = replace(told.spec.layout, shuffle_partitions=2)
-        told.spec = replace(told.spec, checkpoint=saves, layout=layout)
+        # However long the test takes, they have been heard of lately.
+        limits = replace(told.spec.limits, heartbeat_timeout_ms=600_000)
+        told.spec = replace(told.spec, checkpoint=saves, layout=layout, limits=limits)
         try:
             await log.append(Prepare("a", "a-1", slots=4))
             await place(view, "p", 1, "p.py")

@@ -16,13 +16,20 @@ from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.entries import ConfirmSnapshot, Drain, Prepare, SubmitJob
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    ConfirmSnapshot,
+    Drain,
+    Prepare,
+    ProposeSnapshot,
+    SubmitJob,
+)
 from kcontrol.core.cluster.model import EMPTY, Mark, Replica, TaskSpec
 from kcontrol.core.cluster.replica import apply
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster_snapshot import snapshot_bytes
 
-ENTRIES = [
+ENTRIES: list[ClusterEntry] = [
     Prepare("a", "a-1", slots=4, tags=("gpu",)),
     SubmitJob("j", "r", 0, "file:j.py", (TaskSpec("nodes", 2, 3), TaskSpec("none", 0, 1, ("ssd",)))),
     Drain("a", True),
@@ -39,6 +46,7 @@ class Cut:
         self.settings = settings
         self.log, self.snapshots = KafkaClusterLog(settings), KafkaSnapshots(settings)
         self.values: list[Replica] = []
+        self.entries: list[ClusterEntry] = list(ENTRIES)
 
     @property
     def mark(self) -> Mark:
@@ -49,6 +57,12 @@ class Cut:
         for entry in ENTRIES:
             value, _ = apply(value, await self.log.append(entry), entry)
             self.values.append(value)
+        mark = ("a", "a-1", AT, self.mark.digest)
+        confirming: list[ClusterEntry] = [ProposeSnapshot(*mark), ConfirmSnapshot(*mark)]
+        for behind in confirming:
+            value, _ = apply(value, await self.log.append(behind), behind)
+            self.values.append(value)
+            self.entries.append(behind)
 
     async def value(self) -> Replica:
         """As somebody sees it who looks now."""
@@ -95,7 +109,10 @@ def test_who_comes_to_a_cut_goes_on_from_the_confirmed_snapshot(
         assert not await cut.snapshots.holds(cut.mark)
         await cut.snapshots.save(Mark(1, digest(cut.values[1])), cut.values[1])
         await cut.snapshots.save(cut.mark, cut.values[AT])
-        assert await store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        confirmation = ConfirmSnapshot("b", "b-1", AT, cut.mark.digest)
+        assert not store.may_be_said(confirmation, None)
+        assert await store.prepare() == confirmation, "it was read"
+        assert store.may_be_said(confirmation, None)
         assert await cut.snapshots.newest_confirmed() is None
 
         await store.cut(cut.mark)
@@ -105,7 +122,7 @@ def test_who_comes_to_a_cut_goes_on_from_the_confirmed_snapshot(
             with pytest.raises(LogCutError, match="begins at offset 3"):
                 await late.read_to_end()
             late.go_on_from(AT + 1)
-            assert [one.entry for one in await late.read_to_end()] == ENTRIES[AT + 1 :]
+            assert [one.entry for one in await late.read_to_end()] == cut.entries[AT + 1 :]
             await late.close()
         assert await cut.value() == cut.values[-1]
 
@@ -126,10 +143,13 @@ def test_a_snapshot_that_can_not_be_read_is_neither_confirmed_nor_cut_before(
             (b"what nobody knows", b""), *((f"{key}/{n}/2".encode(), part) for n, part in enumerate(wanted))
         )
         store = SnapshotStore(cut.settings, cut.snapshots)
-        assert not await store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        assert not store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
+        assert await store.prepare() is None
         await store.cut(cut.mark)
         assert await cut.snapshots.newest_confirmed() is None
         assert await cut.value() == cut.values[-1]
-        assert [one.offset for one in await cut.log.read_to_end()] == [0, 1, 2, 3], "nothing was deleted"
+        assert [one.offset for one in await cut.log.read_to_end()] == [0, 1, 2, 3, 4, 5], (
+            "nothing was deleted"
+        )
 
     play(settings, scenario)

@@ -27,25 +27,25 @@ class MadeUpPeer:
         self._source, self._sink = source, sink
         self._consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
         self._producer = Producer({"bootstrap.servers": servers, "transactional.id": group})
-        self._producer.init_transactions(60)
+        self._producer.init_transactions(HANG_S)
 
     def begin(self, values: dict[bytes | int, bytes]) -> None:
         """A transaction with these values, by key or, where there is none, by any number."""
         self._producer.begin_transaction()
         for key, value in values.items():
             self._producer.produce(self._sink, value, key if isinstance(key, bytes) else None)
-        self._producer.flush(60)
+        self._producer.flush(HANG_S)
 
     def commit(self, records: int) -> None:
         """With a place in the source after so many records."""
         places = [
             TopicPartition(self._source, partition, records // PARTITIONS) for partition in range(PARTITIONS)
         ]
-        self._producer.send_offsets_to_transaction(places, self._consumer.consumer_group_metadata(), 60)
-        self._producer.commit_transaction(60)
+        self._producer.send_offsets_to_transaction(places, self._consumer.consumer_group_metadata(), HANG_S)
+        self._producer.commit_transaction(HANG_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(60)
+        self._producer.abort_transaction(HANG_S)
 
     def close(self) -> None:
         self._consumer.close()

@@ -13,6 +13,7 @@ import pytest
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.support.processes import run_kcontrol
 from tests.unit.core.made import SPEC
 
@@ -30,7 +31,7 @@ def command(settings: ClusterSettings, tmp_path: Path) -> Command:
             "XDG_DATA_HOME": str(tmp_path / "home"),
             "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
         }
-        return run_kcontrol(*arguments, env={**home, **env}, cwd=tmp_path, timeout_s=120)
+        return run_kcontrol(*arguments, env={**home, **env}, cwd=tmp_path, timeout_s=HANG_S)
 
     return run
 

@@ -12,9 +12,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.integration.cli.conftest import Command
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = HANG_S
 
 
 def test_broker_prints_its_address_when_it_is_ready_and_ends_well(tmp_path: Path) -> None:

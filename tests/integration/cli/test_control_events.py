@@ -20,10 +20,11 @@ from tests.docs.blocks import Block, blocks_of
 from tests.docs.expected import missing
 from tests.integration.cli.conftest import define, own_cluster
 from tests.support.looking import control_view
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 
 PAGE = "docs/howto/control-events.md"
-PATIENCE_S = 90.0
+PATIENCE_S = HANG_S
 SERVERS, TOPIC, PIPELINE = "127.0.0.1:9092", "kcontrol.control", "flights"
 
 

@@ -14,12 +14,15 @@ from kcontrol.adapters.kafka.admin.groups import Membership
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, define, own_cluster
 from tests.support.held_coordinator import ALONE
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 
-PATIENCE_S = 60.0
+PATIENCE_S = HANG_S
 TOLD = "held: it is told its partitions"
 SESSION_TIMEOUT_S = 4 * PATIENCE_S
 """Kafka alone would hand over when every test here has long failed."""
+STAYS = ("--settle", f"{SESSION_TIMEOUT_S:g}")
+"""Who comes second takes nothing from the first meanwhile, however slow the machine is."""
 
 
 @pytest.fixture
@@ -72,8 +75,8 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
 ) -> None:
     names = [["--instance", f"{cluster.prefix}-{one}"] if static else [] for one in "ab"]
     with (
-        coordinator(cluster, tmp_path, "a", *names[0]) as first,
-        coordinator(cluster, tmp_path, "b", *names[1]) as second,
+        coordinator(cluster, tmp_path, "a", *names[0], *STAYS) as first,
+        coordinator(cluster, tmp_path, "b", *names[1], *STAYS) as second,
     ):
         processes = {one.pid: one for one in (first, second)}
         until(lambda: in_charge(command) in processes, "one of them is in charge", PATIENCE_S, first.text)
@@ -92,8 +95,8 @@ def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(
     cluster: ClusterSettings, tmp_path: Path
 ) -> None:
     with (
-        coordinator(cluster, tmp_path, "a") as first,
-        coordinator(cluster, tmp_path, "b") as second,
+        coordinator(cluster, tmp_path, "a", *STAYS) as first,
+        coordinator(cluster, tmp_path, "b", *STAYS) as second,
         coordinator(cluster, tmp_path, "c", "--settle", "2") as third,
     ):
         until(lambda: share_of(third) != "none", "it has a share", PATIENCE_S, third.text)

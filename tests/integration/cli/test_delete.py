@@ -45,10 +45,11 @@ from kcontrol.wire.names import control_partition
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence
 from tests.support.http_world import Told
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 from tests.unit.core.made import SPEC
 
-PATIENCE_S = 60.0
+PATIENCE_S = HANG_S
 STEPS = 3
 PARTITION = control_partition("p", CONTROL_PARTITIONS)
 OTHER = next(
@@ -214,7 +215,9 @@ def test_topics_of_exchanges_with_names_of_ones_own_are_known_from_the_logs(
 def test_one_that_runs_or_of_which_somebody_is_alive_is_not(
     command: Command, cluster: ClusterSettings
 ) -> None:
-    made(cluster, mode=DesiredMode.RUNNING, phase=PipelinePhase.RUNNING, node=NodePhase.RUNNING)
+    # However long it takes to ask, they have been heard of lately.
+    spec = replace(SPEC, limits=replace(SPEC.limits, heartbeat_timeout_ms=600_000))
+    made(cluster, mode=DesiredMode.RUNNING, phase=PipelinePhase.RUNNING, node=NodePhase.RUNNING, spec=spec)
     refused = sentence(command("delete", "p", "--yes"), 1)
     assert "coordinator host-a:41 is in charge of it (it is running)" in refused
     assert "node 0: heard of" in refused

@@ -12,9 +12,9 @@ from subprocess import CompletedProcess
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.cli.main import COMMANDS
 from kcontrol.settings.cluster import ClusterSettings
@@ -23,6 +23,7 @@ from kcontrol.wire.names import control_partition
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
 from tests.integration.kafka.steps_maker import StepsMaker
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 NO_BROKER = "127.0.0.1:1"
@@ -141,7 +142,7 @@ def test_a_record_that_is_not_ours_is_said_once_and_counted(
     partition = control_partition("flights", CONTROL_PARTITIONS)
     for number in range(4):
         producer.produce(own.names().control_topic(), b"poison", f"flights/{number}", partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     found = command("status", "flights", "-v")
     assert found.stderr.count("Left out") == 1
     assert "left out   4 records" in found.stdout
@@ -266,13 +267,12 @@ def test_an_input_that_is_gone_is_said_before_spark_is_started(
     steps.step(1, {"delays": {0: [b"a"]}})
     (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{steps.settings.prefix}"\n')
     [gone] = {each.topic for each in steps.spec.inputs}
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.delete_topics([gone])[gone].result(30)
+    TopicAdmin(settings).delete(gone)
     file = write_pipeline(tmp_path, steps.spec.pipeline)
     said = command(name, file, **java.environment)
     assert gone in sentence(said, 8)
     assert "looking at the cluster and the topics ..." in said.stderr
-    admin.create_topics([NewTopic(gone, 1)])[gone].result(30)
+    TopicAdmin(settings).create(gone, 1)
     again = command(name, file, **java.environment)
     assert f"topic {gone!r} was deleted and recreated" in sentence(again, 8)
     assert "starting Spark" not in said.stderr + again.stderr

@@ -34,7 +34,7 @@ def test_the_page_comes_true(settings: ClusterSettings, tmp_path: Path) -> None:
         "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
         "XDG_DATA_HOME": str(tmp_path / "home"),
     }
-    [commands] = [block for block in blocks if block.language == "bash"]
+    [commands] = [block for block in blocks if block.argument.endswith("cli/test_files_page.py")]
     for line in commands.text.strip().splitlines():
         program_name, *arguments = shlex.split(line)
         assert program_name == "kcontrol"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -30,6 +32,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 RECORDS = 9
@@ -67,13 +70,16 @@ class Pipeline:
     def status(self, phase: PipelinePhase, noted: int = -1) -> None:
         self.say(Status(self.name, 1, phase, 0, "", (), 0, "", (), noted))
 
-    def act_on_the_next_request(self, phase: PipelinePhase) -> None:
-        """What a coordinator does: once somebody asks, say that it is taken note of."""
+    @contextmanager
+    def acting_on_the_next_request(self, phase: PipelinePhase) -> Iterator[None]:
+        """What a coordinator does, from now on: once somebody asks, say that it is taken note of."""
+        listens = threading.Event()
 
         async def act() -> None:
             log = await KafkaControlLog.open(self._settings, self.name)
             try:
                 await log.read_to_end()
+                listens.set()
                 async for chunk in log.tail():
                     asked = [
                         one.offset for one in chunk if isinstance(one.record, InputDesired | SkipRequest)
@@ -84,7 +90,12 @@ class Pipeline:
             finally:
                 await log.close()
 
-        asyncio.run(asyncio.wait_for(act(), 60))
+        with ThreadPoolExecutor(1) as pool:
+            acting = pool.submit(asyncio.run, asyncio.wait_for(act(), 2 * HANG_S))
+            while not listens.wait(0.05):
+                assert not acting.done(), acting.exception()
+            yield
+            acting.result()
 
 
 @pytest.fixture
@@ -93,7 +104,7 @@ def pipeline(settings: ClusterSettings, topic_factory: TopicFactory, unique: str
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for _ in range(RECORDS):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     return Pipeline(settings, f"inputs-{unique}", topic)
 
 
@@ -108,10 +119,8 @@ def test_a_pause_waits_for_the_coordinator_and_shows_in_the_status(
     waiting = {"waiting": RECORDS - NEXT, "waiting_ms": None, "unasked": ""}
     assert told["inputs"] == [{"input": "in", **waiting, "paused": True, "noted": False, "skips": []}]
     assert "paused (pausing it waits for a coordinator)" in command("status", pipeline.name).stdout
-    with ThreadPoolExecutor() as pool:
-        acting = pool.submit(pipeline.act_on_the_next_request, PipelinePhase.RUNNING)
+    with pipeline.acting_on_the_next_request(PipelinePhase.RUNNING):
         result = command("resume-input", pipeline.name, "in", "--json")
-        acting.result()
     assert result.returncode == 0, result.stderr
     expected = {"pipeline": pipeline.name, "input": "in", "paused": False, "from_step": 1, "phase": "running"}
     assert json.loads(result.stdout) == expected
@@ -122,12 +131,10 @@ def test_a_skip_is_recorded_with_who_asked_and_waits_in_the_status(
 ) -> None:
     pipeline.seen(RECORDS)
     pipeline.status(PipelinePhase.HALTED)
-    with ThreadPoolExecutor() as pool:
-        acting = pool.submit(pipeline.act_on_the_next_request, PipelinePhase.HALTED)
+    with pipeline.acting_on_the_next_request(PipelinePhase.HALTED):
         result = command(
             "skip", pipeline.name, "--input", "in", "--partition", "0", "--to-offset", "8", "--by", "somebody"
         )
-        acting.result()
     assert result.returncode == 0, result.stderr
     assert "partition 0: offsets 5 to 7 are skipped; step 1 begins at offset 8" in result.stdout
     told = json.loads(command("status", pipeline.name, "--json").stdout)["inputs"][0]

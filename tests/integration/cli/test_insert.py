@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from examples.topic_reading import read_topics
@@ -16,6 +17,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_inputs import Pipeline
+from tests.support.packed_rows import avro, parquet
 from tests.support.processes import objects
 from tests.unit.core.made import SPEC
 
@@ -38,8 +40,8 @@ class World:
         )
         Pipeline(settings, name, topic).say(replace(SPEC, pipeline=name, inputs=(source,)))
 
-    def file(self, name: str, text: str) -> str:
-        (self.directory / name).write_text(text)
+    def file(self, name: str, content: str | bytes) -> str:
+        (self.directory / name).write_bytes(content.encode() if isinstance(content, str) else content)
         return name
 
     def rows(self) -> list[tuple[bytes | None, dict[str, Any]]]:
@@ -67,8 +69,14 @@ def test_rows_of_each_kind_of_file_are_there_once_by_their_keys_however_often_th
         world.file("new.csv", "customer,amount\nann,1\nbob,2\n"),
         world.file("new.ndjson", '{"customer":"ann","amount":3}\n{"customer":"eve"}\n'),
         world.file("new.json", '[{"customer":"bob","amount":4}]'),
+        world.file(
+            "new.avro", avro({"customer": "string", "amount": "int"}, [{"customer": "kim", "amount": 5}])
+        ),
+        world.file(
+            "new.parquet", parquet({"customer": ["kim", "kim"], "amount": pa.array([6, 7], pa.int32())})
+        ),
     ]
-    for file, records in zip(files, (2, 2, 1), strict=True):
+    for file, records in zip(files, (2, 2, 1, 1, 2), strict=True):
         insert = ["insert", world.name, "in", file, "--id", f"id of {file}", "--json"]
         first, again = (told(command(*insert)) for _ in range(2))
         assert (first["records"], first["replayed"], first["steps"]) == (records, False, [])
@@ -79,23 +87,30 @@ def test_rows_of_each_kind_of_file_are_there_once_by_their_keys_however_often_th
         (b"bob", {"customer": "bob", "amount": 2}),
         (b"bob", {"customer": "bob", "amount": 4}),
         (b"eve", {"customer": "eve"}),
+        *((b"kim", {"customer": "kim", "amount": amount}) for amount in (5, 6, 7)),
     ]
     text = command("insert", world.name, "in", "new.json", "--id", "another").stdout
     assert f"pipeline {world.name}, input in: 1 rows are written; token " in text
-    assert len(world.rows()) == 6
+    assert len(world.rows()) == 9
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "content", "said"),
     [
         ("wrong.csv", "customer,amount\nann,1\nbob,many\n", "'many' is not INT"),
         ("wrong.ndjson", '{"customer":"ann"}\n{"costumer":"bob"}\n', "did you mean 'customer'?"),
+        (
+            "wrong.avro",
+            avro({"customer": "string", "amount": "string"}, [{"customer": "ann", "amount": "x"}]),
+            "'x' is not INT",
+        ),
+        ("wrong.parquet", "PAR1", "does not end with PAR1: it is cut off"),
         ("rows.txt", "ann", "its ending '.txt' does not say what it holds: give --format"),
     ],
 )
 def test_of_a_file_with_a_bad_row_none_is_inserted(
-    world: World, command: Command, name: str, text: str, said: str
+    world: World, command: Command, name: str, content: str | bytes, said: str
 ) -> None:
-    ran = command("insert", world.name, "in", world.file(name, text))
+    ran = command("insert", world.name, "in", world.file(name, content))
     assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
     assert world.rows() == []

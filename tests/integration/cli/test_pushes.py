@@ -7,6 +7,7 @@ import random
 import secrets
 import shlex
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -81,9 +82,10 @@ def _answers(port: int) -> bool:
 
 
 def test_the_page_comes_true(story: Story) -> None:
-    insert, serve, push, shown = (
+    insert, serve, push, shown, packing, packed = (
         each for each in blocks_of(PAGE) if each.argument.endswith("cli/test_pushes.py")
     )
+    subprocess.run([sys.executable, "-c", packing.text], cwd=story.directory, check=True, timeout=PATIENCE_S)
     (story.directory / "new.csv").write_text("customer,amount\nann,1\nbob,2\n")
     (story.directory / "new.ndjson").write_text(
         '{"customer":"eve","amount":4}\n{"customer":"eve","amount":5}\n'
@@ -109,14 +111,18 @@ def test_the_page_comes_true(story: Story) -> None:
             KcontrolProcess(*words, "--port", str(port), log=log, env=story.env, cwd=story.directory)
         )
         until(lambda: _answers(port), "the server is ready", HANG_S, server.text)
-        command = push.text.replace("localhost:8480", f"127.0.0.1:{port}").replace(
-            "/orders/", f"/{story.name}/", 1
+        push_command, *packed_commands = (
+            line.replace("localhost:8480", f"127.0.0.1:{port}").replace("/orders/", f"/{story.name}/", 1)
+            for line in f"{push.text.strip()}\n{packed.text.strip()}".splitlines()
         )
-        answer, documented = _curl(story, command), json.loads(shown.text)
+        answer, documented = _curl(story, push_command), json.loads(shown.text)
         assert answer.keys() == documented.keys(), answer
         same = ("input", "request_id", "records", "replayed", "complete")
         assert {name: answer[name] for name in same} == {name: documented[name] for name in same}
-    rows = {("ann", 1), ("bob", 2), ("bob", 3), ("eve", 4), ("eve", 5)}
+        answers = [_curl(story, command) for command in packed_commands]
+        assert [each["replayed"] for each in answers] == [False, True], answers
+        until(lambda: _is_complete(story.name, [port], answers[0]["token"]), "rows are in steps", HANG_S)
+    rows = {("ann", 1), ("bob", 2), ("bob", 3), ("eve", 4), ("eve", 5), ("kim", 6), ("kim", 7)}
     assert {row: len(steps) for row, steps in story.copies().items()} == dict.fromkeys(rows, 1)
 
 

@@ -285,7 +285,9 @@ def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
             PATIENCE_S,
             coordinator.text,
         )
-        assert status()["phase"] == "starting"
+        until(
+            lambda: status()["phase"] == "starting", "it is known to start", PATIENCE_S, lambda: str(status())
+        )
         _produce(cluster, topic, 1_000)
         until(
             lambda: status()["inputs"][0]["waiting"] == 1_000,
@@ -293,7 +295,7 @@ def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
             PATIENCE_S,
             lambda: str(status()),
         )
-        assert status()["nodes"][0]["phase"] == "silent"
+        until(lambda: status()["nodes"][0]["phase"] == "silent", "its node is missed", PATIENCE_S)
         said = command("status", "p").stdout
         assert f":{coordinator.pid} (heard of" in said
         assert "node 0     silent" in said
@@ -333,4 +335,4 @@ def _produce(cluster: ClusterSettings, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for _ in range(count):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0

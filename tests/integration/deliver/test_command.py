@@ -53,7 +53,7 @@ def test_it_delivers_and_is_told_of(log: StepsMaker, database: Database, tmp_pat
         until(
             lambda: database.run("SELECT step FROM kcontrol_steps") == [(2,)],
             "step 2 is there",
-            60,
+            HANG_S,
             process.text,
         )
         url = process.text().partition("metrics at ")[2].partition("\n")[0]
@@ -68,7 +68,7 @@ def test_it_delivers_and_is_told_of(log: StepsMaker, database: Database, tmp_pat
         until(
             lambda: "step 2, 0 behind" in run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout,
             "it is told of",
-            60,
+            HANG_S,
         )
         assert process.terminate() == 0
         assert "left out: step 2, partition 0, offset" in process.text()

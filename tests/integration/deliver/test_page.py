@@ -12,6 +12,7 @@ from tests.docs.blocks import Block, blocks_of
 from tests.docs.expected import missing
 from tests.docs.reading import commands
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.patience import HANG_S
 from tests.support.postgres import PASSWORD, Database
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
@@ -50,12 +51,12 @@ def test_the_page_comes_true(
     with KcontrolProcess(
         *words[1:], *FORMAT, log=tmp_path / "log", cwd=tmp_path, env={"PGPASSWORD": PASSWORD}
     ) as process:
-        until(lambda: database.run("SELECT * FROM totals"), "rows are there", 60, process.text)
+        until(lambda: database.run("SELECT * FROM totals"), "rows are there", HANG_S, process.text)
 
         def told() -> bool:
             return missing(shown.text, run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout) is None
 
-        until(told, "kcontrol status shows what the page does", 60, process.text)
+        until(told, "kcontrol status shows what the page does", HANG_S, process.text)
         assert process.terminate() == 0
     assert [(name, count, float(amount)) for name, count, amount in database.run("SELECT * FROM totals")] == [
         ("ada", 2, 2.5)

@@ -31,6 +31,7 @@ from tests.integration.deliver.lives import (
     wake,
 )
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.patience import HANG_S
 from tests.support.postgres import Database
 from tests.support.processes import until
 
@@ -124,9 +125,9 @@ def test_the_database_may_go_away_and_come_back(
     database.server.stop("fast")
     thread = threading.Thread(target=live, args=(life,))
     thread.start()
-    until(lambda: "trying again" in caplog.text, "the delivery says that it waits", 60)
+    until(lambda: "trying again" in caplog.text, "the delivery says that it waits", HANG_S)
     database.server.start()
-    thread.join(60)
+    thread.join(HANG_S)
     assert not thread.is_alive()
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
     assert "Steps go on, and the delivery lags" in caplog.text

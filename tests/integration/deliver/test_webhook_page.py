@@ -11,6 +11,7 @@ from tests.conftest import TopicFactory
 from tests.docs.blocks import blocks_of
 from tests.docs.expected import missing
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.webhook_receiver import receiver
 
@@ -37,6 +38,6 @@ def test_the_page_comes_true(settings: ClusterSettings, topic_factory: TopicFact
             def told() -> bool:
                 return missing(wanted, run_kcontrol("status", PIPELINE, cwd=tmp_path).stdout) is None
 
-            until(told, "kcontrol status shows what the page does", 60, process.text)
+            until(told, "kcontrol status shows what the page does", HANG_S, process.text)
             assert process.terminate() == 0
         assert [each["orders"] for each in hook.rows()] == [1, 2]

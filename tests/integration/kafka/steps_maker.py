@@ -23,10 +23,10 @@ from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.owning import commit_at_end
+from tests.support.transactions import TRANSACTION_MS
 
 PIPELINE = "flights"
 PARTITIONS = 2
-TIMEOUT_MS = 60_000
 BASE_MS = time.time_ns() // 1_000_000
 """Of step 0. Records of long ago would fall to the topics' retention."""
 
@@ -50,7 +50,7 @@ class StepsMaker:
         self.spec = asyncio.run(submit(self.settings, self.pipeline, self.queries))
 
     def step(self, number: int, outputs: Mapping[str, Rows], *, forget: Sequence[str] = ()) -> StepBoundary:
-        """A committed step."""
+        """A committed step, which is seen by every reader."""
 
         async def make(transaction: KafkaTransaction) -> StepBoundary:
             producer = await self.begin(transaction)
@@ -67,7 +67,7 @@ class StepsMaker:
         async def make(transaction: KafkaTransaction) -> None:
             producer = await self.begin(transaction)
             await asyncio.to_thread(self.write, producer, number, outputs)
-            await transaction.init_producer(TIMEOUT_MS)
+            await transaction.init_producer(TRANSACTION_MS)
 
         asyncio.run(self._with_transaction(make))
 
@@ -85,7 +85,7 @@ class StepsMaker:
         return asyncio.run(self._with_transaction(make))
 
     async def begin(self, transaction: KafkaTransaction) -> tuple[int, int]:
-        producer = await transaction.init_producer(TIMEOUT_MS)
+        producer = await transaction.init_producer(TRANSACTION_MS)
         every = [(topic, partition) for topic in self.topics.values() for partition in range(PARTITIONS)]
         await transaction.add_partitions(
             *producer, [*every, (self.settings.names().steps_topic(PIPELINE), 0)]

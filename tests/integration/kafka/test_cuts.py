@@ -33,8 +33,9 @@ from kcontrol.errors import ConfigurationError, NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.kafka.steps_maker import BASE_MS, PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.integration.kafka.steps_maker import BASE_MS, PARTITIONS, PIPELINE, StepsMaker
 from tests.support.owning import commit_at_end
+from tests.support.transactions import TRANSACTION_MS
 
 READER = "sums"
 _SHORT_S = 0.1
@@ -62,7 +63,7 @@ class ReaderOfDelays:
     async def _commit(self, to: Mapping[int, int]) -> None:
         transaction = KafkaTransaction(self.settings, READER)
         try:
-            producer = await transaction.init_producer(TIMEOUT_MS)
+            producer = await transaction.init_producer(TRANSACTION_MS)
             await transaction.add_partitions(*producer, [(self.settings.names().steps_topic(READER), 0)])
             self.step += 1
             await commit_at_end(self.settings, transaction, producer, self._boundary(to, producer))

@@ -13,9 +13,10 @@ from confluent_kafka import Consumer
 from examples import departures_feed
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 ENOUGH = 300
-TIMEOUT_S = 60
+TIMEOUT_S = HANG_S
 
 
 def test_it_makes_what_is_missing_and_sends_until_it_is_told_to_end(settings: ClusterSettings) -> None:

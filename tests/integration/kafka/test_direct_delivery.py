@@ -19,8 +19,11 @@ from kcontrol.adapters.faust.direct import DirectTransport
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.patience import HANG_S
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = HANG_S
+SESSION_S = 2 * HANG_S
+"""Nobody but the test joins anew, however long all stand still."""
 PARTITIONS = 2
 
 
@@ -34,7 +37,7 @@ class Member:
         self.assignments = 0
         self.refuses = b""
         loop = asyncio.get_running_loop()
-        self.app = make_app(self.group, settings, loop, 6.0, None, "member", home, settle_s=0.0)
+        self.app = make_app(self.group, settings, loop, SESSION_S, None, "member", home, settle_s=0.0)
         self.app.transport = DirectTransport(self.app, self._take)
         source = self.app.topic(topic, value_type=bytes, value_serializer="raw")
         self.app.agent(source, name="nobody")(self._nothing)

@@ -15,10 +15,11 @@ from confluent_kafka import admin as untyped_admin
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
 from kcontrol.errors import ClusterError, ConfigurationError
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 
 _kafka: Any = untyped_admin
-DEADLINE_S = 90.0
+DEADLINE_S = HANG_S
 
 
 def _admin(cluster: EmbeddedCluster) -> Any:
@@ -29,12 +30,15 @@ def _new_topic(cluster: EmbeddedCluster) -> str:
     name = f"kept-{secrets.token_hex(4)}"
     admin = _admin(cluster)
     admin.create_topics([_kafka.NewTopic(name, 1)])[name].result(DEADLINE_S)
+    until(lambda: _replication(cluster, name) == {3}, f"{name} is seen", DEADLINE_S)
     return name
 
 
 def _produce(cluster: EmbeddedCluster, topic: str, *values: bytes) -> None:
     """Each acknowledged by all replicas that are in sync."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+    )
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(DEADLINE_S) == 0
@@ -75,14 +79,22 @@ def _replication(cluster: EmbeddedCluster, topic: str) -> set[int]:
     return {len(partition.replicas) for partition in found.partitions.values()}
 
 
+def _until_safe(cluster: EmbeddedCluster, topic: str) -> None:
+    """The broker that is asked may be behind, and not know of it yet."""
+
+    def is_safe() -> bool:
+        return _replication(cluster, topic) == {3} and _setting(cluster, topic, "min.insync.replicas") == "2"
+
+    until(is_safe, f"{topic} is on all three, and a write needs two", DEADLINE_S)
+
+
 def test_topics_are_on_all_three_and_a_write_needs_two(cluster3: EmbeddedCluster) -> None:
     topic = _new_topic(cluster3)
     _commit_a_transaction(cluster3, topic, b"a transaction")
     assert len(_read(cluster3, topic, 1)) == 1
     assert len(set(cluster3.bootstrap_servers.split(","))) == 3
     for name in (topic, "__transaction_state"):
-        assert _replication(cluster3, name) == {3}
-        assert _setting(cluster3, name, "min.insync.replicas") == "2"
+        _until_safe(cluster3, name)
         assert _setting(cluster3, name, "unclean.leader.election.enable") == "false"
 
 
@@ -93,8 +105,7 @@ def test_the_group_coordinators_topic_is_as_safe(cluster3: EmbeddedCluster) -> N
     )
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
-    assert _replication(cluster3, "__consumer_offsets") == {3}
-    assert _setting(cluster3, "__consumer_offsets", "min.insync.replicas") == "2"
+    _until_safe(cluster3, "__consumer_offsets")
 
 
 def test_a_killed_leader_is_replaced_and_comes_back(whole_cluster3: EmbeddedCluster) -> None:
@@ -107,7 +118,7 @@ def test_a_killed_leader_is_replaced_and_comes_back(whole_cluster3: EmbeddedClus
     assert not whole_cluster3.is_running
     _produce(whole_cluster3, topic, b"meanwhile")
 
-    assert whole_cluster3.leader(topic) != leader
+    until(lambda: whole_cluster3.leader(topic) != leader, "another leader is named", DEADLINE_S)
     assert _read(whole_cluster3, topic, 2) == [b"before", b"meanwhile"]
     whole_cluster3.brokers[leader].start()
     assert whole_cluster3.is_running

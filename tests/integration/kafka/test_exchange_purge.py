@@ -24,8 +24,9 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.exchanges import NAME, SCHEMA, SMALL, hashes_of, nodes_of, rows_of, runs_for, wanted
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary
+from tests.support.transactions import TRANSACTION_MS
 
-PIPELINE, SLOTS, TIMEOUT_MS = "flights", 3, 60_000
+PIPELINE, SLOTS = "flights", 3
 
 
 class Stage:
@@ -45,7 +46,7 @@ class Stage:
         transaction = KafkaTransaction(self.settings, PIPELINE)
         try:
             for step, used in enumerate(slots, first):
-                producer = await transaction.init_producer(TIMEOUT_MS)
+                producer = await transaction.init_producer(TRANSACTION_MS)
                 where = [(self.exchange.topic, slot) for slot in range(SLOTS)]
                 await transaction.add_partitions(
                     *producer, [*where, (self.settings.names().steps_topic(PIPELINE), 0)]
@@ -54,7 +55,7 @@ class Stage:
                 made = replace(boundary(PIPELINE, step, producer), exchanges=tuple(pieces))
                 await commit_at_end(self.settings, transaction, producer, made)
                 self.boundaries[step] = made
-            await transaction.init_producer(TIMEOUT_MS)
+            await transaction.init_producer(TRANSACTION_MS)
         finally:
             await transaction.close()
 

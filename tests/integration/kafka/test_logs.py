@@ -30,10 +30,12 @@ from kcontrol.wire.codec import MAGIC, RecordCodec, schema_key
 from kcontrol.wire.names import control_partition
 from kcontrol.wire.schemas import current_schemas, make_schema
 from tests.support.owning import commit
+from tests.support.patience import HANG_S
 from tests.support.samples import boundary, desired
+from tests.support.transactions import TRANSACTION_MS, transactional
 
 PIPELINE = "flights"
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 
 
 class Bench:
@@ -239,7 +241,7 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
             seen: list[Logged] = []
             tail = asyncio.create_task(_tail_until(reader, "after", seen))
             await writer.append([desired(PIPELINE, "before")])
-            producer = await transaction.init_producer(30_000)
+            producer = await transaction.init_producer(TRANSACTION_MS)
             await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
             await commit(transaction, steps, producer, boundary(PIPELINE, 1))
 
@@ -255,7 +257,7 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
             assert kept[-1] == desired(PIPELINE, "after")
             offsets = [entry.offset for entry in seen]
             assert offsets == sorted(set(offsets))
-            producer = await _until_it_works(lambda: transaction.init_producer(30_000))
+            producer = await _until_it_works(lambda: transaction.init_producer(TRANSACTION_MS))
             found = await _until_it_works(lambda: steps.read_settled(transaction.log_end))
             assert [entry.record for entry in found] == [boundary(PIPELINE, 1)]
             await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
@@ -266,10 +268,7 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
 
 def test_the_owner_does_not_go_on_while_a_transaction_hangs_in_the_steps_topic(bench: Bench) -> None:
     """What is committed can't be seen then, and the step would be made twice."""
-    hanging = Producer(
-        {"bootstrap.servers": bench.settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
-    )
-    hanging.init_transactions(_DEADLINE_S)
+    hanging = transactional(bench.settings)
     hanging.begin_transaction()
     hanging.produce(bench.names.steps_topic(PIPELINE), b"?", b"step/1")
     assert hanging.flush(_DEADLINE_S) == 0
@@ -279,7 +278,7 @@ def test_the_owner_does_not_go_on_while_a_transaction_hangs_in_the_steps_topic(b
         stack.push_async_callback(transaction.close)
         steps = KafkaStepsLog(bench.settings, PIPELINE, settle_timeout_ms=500)
         stack.push_async_callback(steps.close)
-        await transaction.init_producer(30_000)
+        await transaction.init_producer(TRANSACTION_MS)
         with pytest.raises(RetriableError, match=r"open at offset 0.*kafka-transactions\.sh"):
             await steps.read_settled(0)
         hanging.abort_transaction(_DEADLINE_S)

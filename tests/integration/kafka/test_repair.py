@@ -13,9 +13,10 @@ from kcontrol.errors import DamagedRecordError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 
-DEADLINE_S = 60.0
+DEADLINE_S = HANG_S
 
 
 def test_a_doubled_step_is_listed_with_what_readers_saw_and_can_be_accepted(

@@ -12,7 +12,7 @@ from tests.conftest import TopicFactory
 from tests.docs.blocks import blocks_of
 from tests.docs.reading import commands
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
-from tests.support.processes import run_kcontrol
+from tests.support.processes import run_kcontrol, until
 from tests.support.serving import client_of, serving
 
 ROWS = {"delays": {0: [b"one", b"two"]}}
@@ -55,5 +55,5 @@ def test_a_stopped_pipeline_goes_back(
         assert client.post(path, json=body).json() == {**facts, "reset": True}
         again = client.post(path, json=body)
         assert (again.status_code, "already" in again.text) == (422, True), again.text
-    steps = run_kcontrol("steps", PIPELINE, cwd=tmp_path).stdout
-    assert "back to step 1: 2 to 3 are void (a wrong rate), by ana" in steps
+    told = "back to step 1: 2 to 3 are void (a wrong rate), by ana"
+    until(lambda: told in run_kcontrol("steps", PIPELINE, cwd=tmp_path).stdout, "the reset is seen")

@@ -21,9 +21,10 @@ from kcontrol.errors import FencedError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
-from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
-from tests.support.owning import commit_at_end
+from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, StepsMaker
+from tests.support.owning import commit, commit_at_end
 from tests.support.patience import HANG_S
+from tests.support.transactions import TRANSACTION_MS
 
 STEPS = 12
 WRITERS = 3
@@ -73,7 +74,7 @@ def test_read_committed_consumers_see_whole_steps_written_by_many_processes_and_
             await commit_at_end(maker.settings, transaction, producer, boundary)
             boundaries.append(boundary)
             number += 1
-        await transaction.init_producer(TIMEOUT_MS)
+        await transaction.init_producer(TRANSACTION_MS)
         log = KafkaStepsLog(maker.settings, PIPELINE)
         stack.push_async_callback(log.close)
         return [
@@ -103,9 +104,11 @@ def test_a_writer_that_comes_late_is_refused(
             stack.push_async_callback(transaction.close)
             producer = await maker.begin(transaction)
             if ends == "commit":
-                await commit_at_end(maker.settings, transaction, producer, maker.boundary(1, producer, []))
+                steps = KafkaStepsLog(maker.settings, PIPELINE)
+                stack.push_async_callback(steps.close)
+                await commit(transaction, steps, producer, maker.boundary(1, producer, []))
             else:
-                await transaction.init_producer(TIMEOUT_MS)
+                await transaction.init_producer(TRANSACTION_MS)
             return producer
 
     producer = asyncio.run(main())

@@ -11,9 +11,10 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.standby import until_wanted
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
-PATIENCE_S = 60.0
+PATIENCE_S = HANG_S
 
 
 def own(settings: ClusterSettings) -> ClusterSettings:

@@ -18,6 +18,7 @@ from kcontrol.core.model import StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary, checkpoint
+from tests.support.transactions import TRANSACTION_MS
 
 STEPS = 60
 SAVED = 20
@@ -39,11 +40,11 @@ def long_log(settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch) -> Call
         transaction = KafkaTransaction(own, "p")
         try:
             for step in range(1, STEPS + 1):
-                producer = await transaction.init_producer(10_000)
+                producer = await transaction.init_producer(TRANSACTION_MS)
                 await transaction.add_partitions(*producer, [(topic, 0)])
                 await commit_at_end(own, transaction, producer, boundary("p", step, producer))
                 if step == SAVED:
-                    producer = await transaction.init_producer(10_000)
+                    producer = await transaction.init_producer(TRANSACTION_MS)
                     await transaction.add_partitions(*producer, [(topic, 0)])
                     saved = replace(checkpoint("p", step), begin_offset=await _offset(own, step))
                     await commit_at_end(own, transaction, producer, saved, ["step/1", "step/2"])

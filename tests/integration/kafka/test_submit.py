@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
@@ -46,7 +45,9 @@ from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import StepsMaker
 from tests.support.looking import control_view
 from tests.support.owning import commit_at_end
+from tests.support.patience import HANG_S
 from tests.support.samples import boundary
+from tests.support.transactions import TRANSACTION_MS
 
 QUERY = QueryFacts("delays", ("delays",), "append", (), brings_key=False)
 STATEFUL = QueryFacts("delays", ("delays",), "append", ("aggregate",), brings_key=False)
@@ -74,7 +75,7 @@ class Flights:
         producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
         for _ in range(count):
             producer.produce(self.source, b"x", partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(HANG_S) == 0
 
     def specs_logged(self, name: str = "flights") -> list[PipelineSpec]:
         async def read() -> list[PipelineSpec]:
@@ -166,7 +167,7 @@ def test_with_state_it_may_only_before_the_first_step(flights: Flights) -> None:
 async def _commit_step(settings: ClusterSettings, pipeline: str) -> None:
     transaction = KafkaTransaction(settings, pipeline)
     try:
-        producer = await transaction.init_producer(10_000)
+        producer = await transaction.init_producer(TRANSACTION_MS)
         await transaction.add_partitions(*producer, [(settings.names().steps_topic(pipeline), 0)])
         await commit_at_end(settings, transaction, producer, boundary(pipeline, 1, producer))
     finally:
@@ -259,9 +260,9 @@ def test_a_missing_input_topic_is_an_error(flights: Flights) -> None:
 
 def test_an_input_topic_that_was_made_anew_is_refused(flights: Flights, settings: ClusterSettings) -> None:
     flights.submit(flights.pipeline())
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.delete_topics([flights.source])[flights.source].result(30)
-    TopicAdmin(settings).create(flights.source, 2)
+    admin = TopicAdmin(settings)
+    admin.delete(flights.source)
+    admin.create(flights.source, 2)
     with pytest.raises(InputGoneError, match="recreated"):
         flights.submit(flights.pipeline())
 

@@ -10,7 +10,7 @@ from confluent_kafka import admin as untyped_admin
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.errors import ClusterError, ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
@@ -27,8 +27,31 @@ def _settings(cluster: EmbeddedCluster, **more: int) -> ClusterSettings:
     )
 
 
+def _sentences(settings: ClusterSettings) -> tuple[str, ...]:
+    return safety_now(settings, None, TIMEOUT_S).sentences
+
+
+def _until_safe(settings: ClusterSettings) -> None:
+    """The broker that is asked may be behind, and not know yet of what was made or changed, or who is back."""
+    until(
+        lambda: _sentences(settings) == (), "nothing is unsafe", TIMEOUT_S, lambda: str(_sentences(settings))
+    )
+
+
+def _seen(settings: ClusterSettings, topic: str) -> TopicState:
+    """Once the broker that is asked knows of it."""
+    found: list[TopicState] = []
+
+    def is_seen() -> bool:
+        found.extend(each for each in [TopicAdmin(settings).find(topic)] if each is not None)
+        return bool(found)
+
+    until(is_seen, f"{topic} is seen", TIMEOUT_S)
+    return found[-1]
+
+
 def test_one_broker_is_named_as_such(settings: ClusterSettings) -> None:
-    (sentence,) = safety_now(settings, None).sentences
+    (sentence,) = _sentences(settings)
     assert sentence.startswith("one broker")
 
 
@@ -41,12 +64,11 @@ def test_what_can_not_be_asked_is_said(settings: ClusterSettings) -> None:
 def test_own_topics_are_made_safe_and_one_that_is_made_unsafe_is_named(cluster3: EmbeddedCluster) -> None:
     settings = _settings(cluster3)
     ensure_topics(settings, "flights")
-    admin = TopicAdmin(settings)
     for name in (settings.names().control_topic(), settings.names().steps_topic("flights")):
-        state = admin.get(name, "a topic")
+        state = _seen(settings, name)
         assert state.replication == 3
         assert state.config["min.insync.replicas"] == "2"
-    assert safety_now(settings, None).sentences == ()
+    _until_safe(settings)
 
     control = settings.names().control_topic()
     entries = [
@@ -56,7 +78,8 @@ def test_own_topics_are_made_safe_and_one_that_is_made_unsafe_is_named(cluster3:
     resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, control, incremental_configs=entries)
     client = _kafka.AdminClient({"bootstrap.servers": cluster3.bootstrap_servers})
     client.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
-    said = safety_now(settings, None).sentences
+    until(lambda: len(_sentences(settings)) == 2, "what was changed is seen", TIMEOUT_S)
+    said = _sentences(settings)
     assert [sentence.split("'")[1] for sentence in said] == [control, control]
     assert "min.insync.replicas=1" in said[0]
     assert "unclean.leader.election.enable=true" in said[1]
@@ -65,9 +88,11 @@ def test_own_topics_are_made_safe_and_one_that_is_made_unsafe_is_named(cluster3:
 def test_replication_can_be_set_and_what_can_not_be_is_refused(cluster3: EmbeddedCluster) -> None:
     settings = _settings(cluster3, replication_factor=2, min_insync_replicas=1)
     ensure_topics(settings, "flights")
-    state = TopicAdmin(settings).get(settings.names().control_topic(), "the control topic")
+    state = _seen(settings, settings.names().control_topic())
     assert (state.replication, state.config["min.insync.replicas"]) == (2, "1")
-    assert "is replicated twice" in safety_now(settings, None).sentences[0]
+    until(
+        lambda: any("is replicated twice" in each for each in _sentences(settings)), "it is said", TIMEOUT_S
+    )
     with pytest.raises(TopicError, match="replication_factor is 4, but the cluster has 3 brokers"):
         ensure_topics(_settings(cluster3, replication_factor=4))
     with pytest.raises(
@@ -98,5 +123,5 @@ def test_what_is_made_while_a_broker_is_away_is_on_it_once_it_is_back(
     until(lambda: _has(settings, 3), "it is back", TIMEOUT_S)
     ensure_topics(settings, "flights")
     for name in (settings.names().control_topic(), settings.names().steps_topic("flights"), made.name):
-        assert admin.get(name, "a topic").replication == 3
-    assert safety_now(settings, None).sentences == ()
+        assert _seen(settings, name).replication == 3
+    _until_safe(settings)

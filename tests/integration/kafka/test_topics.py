@@ -10,16 +10,18 @@ import time
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.admin import cluster
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.fitting import check_own_topic, compaction_warnings
 from kcontrol.adapters.kafka.admin.kept import kept_of
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.errors import ClusterError, TopicError
 from kcontrol.sessions.ports import Kept
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.patience import HANG_S
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_a_wrong_control_topic_is_refused(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": own.bootstrap_servers})
     name = f"{own.prefix}.control"
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(HANG_S)
     with pytest.raises(TopicError, match=said):
         ensure_topics(own)
 
@@ -75,18 +77,18 @@ def test_offsets_are_those_of_committed_records(own: ClusterSettings, topic_fact
     producer = Producer(
         {"bootstrap.servers": own.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     for _ in range(3):
         producer.produce(topic, b"x", partition=1)
-    producer.commit_transaction(30)
+    producer.commit_transaction(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=1)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     try:
         found = TopicAdmin(own).offsets(topic, 2)
     finally:
-        producer.abort_transaction(30)
+        producer.abort_transaction(HANG_S)
     # Three records and the commit's marker; the open one is not counted.
     assert (found.earliest, found.latest) == ((0, 0), (0, 4))
 
@@ -131,22 +133,16 @@ def test_what_kafka_has_of_a_topic_and_what_it_will_soon_take(
     settings: ClusterSettings, topic_factory: TopicFactory
 ) -> None:
     """Of a retention of an hour the last quarter is soon."""
-    topic, minute_ms = topic_factory("kept", 2), 60_000
+    minute_ms = 60_000
+    topic = topic_factory("kept", 2, {"retention.ms": str(60 * minute_ms), "retention.bytes": "1000000"})
     admin, now_ms = AdminClient({"bootstrap.servers": settings.bootstrap_servers}), round(time.time() * 1000)
-    limits = {"retention.ms": str(60 * minute_ms), "retention.bytes": "1000000"}
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in limits.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(30)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for age_min in (58, 50, 40, 1):
         producer.produce(topic, b"v", partition=0, timestamp=now_ms - age_min * minute_ms)
     producer.produce(topic, b"v", partition=1, timestamp=now_ms - 50 * minute_ms)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     where = TopicPartition(topic, 0, 1)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(HANG_S)
     found = kept_of(TopicAdmin(settings), [topic, "nowhere"])
     kept = found[topic]
     assert isinstance(kept, Kept)

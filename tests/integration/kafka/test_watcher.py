@@ -4,7 +4,7 @@ that are not the same any more."""
 from __future__ import annotations
 
 import asyncio
-import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 
@@ -13,12 +13,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.read.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
+from kcontrol.adapters.kafka.read.watcher import GONE_TOPIC_ID, PACE_S, Arrival, KafkaInputWatcher
 from kcontrol.core.model import Gap
 from kcontrol.core.step.gaps import records_between
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.patience import HANG_S
+from tests.support.transactions import transactional
 
 _DEADLINE_S = HANG_S
 Scenario = Callable[[AsyncIterator[Arrival]], Awaitable[None]]
@@ -58,14 +59,6 @@ def _produce(settings: ClusterSettings, topic: str, partition: int, count: int =
     assert producer.flush(_DEADLINE_S) == 0
 
 
-def _transactional(settings: ClusterSettings) -> Producer:
-    producer = Producer(
-        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
-    )
-    producer.init_transactions(_DEADLINE_S)
-    return producer
-
-
 def test_the_first_arrival_comes_at_once_and_says_what_is_there(
     settings: ClusterSettings, topic_factory: TopicFactory
 ) -> None:
@@ -97,7 +90,7 @@ def test_an_open_transaction_is_not_input_until_it_is_committed(
     settings: ClusterSettings, topic_factory: TopicFactory
 ) -> None:
     topic = topic_factory("watched", partitions=2)
-    producer = _transactional(settings)
+    producer = transactional(settings)
 
     async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
         await anext(arrivals)
@@ -117,7 +110,7 @@ def test_offsets_that_hold_no_record_are_told_with_how_far_the_input_reaches(
 ) -> None:
     """Markers and what was aborted, in each of two partitions; by a watcher that begins before them, too."""
     topic = topic_factory("watched", partitions=2)
-    producer = _transactional(settings)
+    producer = transactional(settings)
 
     def transaction(records: int, commit: bool) -> None:
         producer.begin_transaction()
@@ -252,12 +245,14 @@ def test_busy_input_is_not_reported_for_each_batch(
 
     async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
         producing = asyncio.create_task(asyncio.to_thread(produce))
-        seen = 0
+        seen, begun_s = 0, time.monotonic()
         async for partitions, _ in arrivals:
             seen += 1
             if partitions[0].to == count:
                 break
+        # On a machine that stands still the batches may come no faster than they are told of.
+        paced = (time.monotonic() - begun_s) / PACE_S + 1
         await producing
-        assert seen < count / 2
+        assert seen < count / 2 or seen <= paced
 
     _watch(settings, topic, [0], scenario)

@@ -15,9 +15,10 @@ from kcontrol.errors import AccessError
 from tests.integration.cli.test_errors import sentence, write_pipeline
 from tests.integration.security.desks import Desk
 from tests.support.held_coordinator import ASSIGNED, JOINING
+from tests.support.patience import HANG_S
 from tests.support.secured import SecuredBroker
 
-PATIENCE_S = 120.0
+PATIENCE_S = HANG_S
 DENIED = AccessError.exit_code
 
 

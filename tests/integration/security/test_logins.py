@@ -27,11 +27,13 @@ from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.keys import rsa_key
 from tests.support.owning import commit
+from tests.support.patience import HANG_S
 from tests.support.samples import boundary, desired
 from tests.support.secured import AUDIENCE, CERTIFICATE_OWNER, SecuredBroker, expires_s
+from tests.support.transactions import TRANSACTION_MS
 
 PIPELINE = "flights"
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 _OIDC_SECRET = "marker-oidc-secret"
 
 
@@ -47,10 +49,10 @@ async def _use_everything(settings: ClusterSettings) -> None:
         transaction, steps = KafkaTransaction(settings, PIPELINE), KafkaStepsLog(settings, PIPELINE)
         stack.push_async_callback(transaction.close)
         stack.push_async_callback(steps.close)
-        producer = await transaction.init_producer(30_000)
+        producer = await transaction.init_producer(TRANSACTION_MS)
         await transaction.add_partitions(*producer, [(settings.names().steps_topic(PIPELINE), 0)])
         await commit(transaction, steps, producer, boundary(PIPELINE, 1))
-        await transaction.init_producer(30_000)
+        await transaction.init_producer(TRANSACTION_MS)
         assert [logged.record for logged in await steps.read_settled(transaction.log_end)] == [
             boundary(PIPELINE, 1)
         ]

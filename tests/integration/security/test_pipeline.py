@@ -25,6 +25,7 @@ from kcontrol.adapters.kafka.client.rights import Operation, Right
 from tests.integration.security.desks import Desk
 from tests.support.following import until_read, until_status
 from tests.support.orders import PIPELINE_FILE
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess
 from tests.support.secured import SecuredBroker, granted
 
@@ -82,7 +83,7 @@ class Office:
             producer.produce(f"{self.name}-orders", json.dumps(order), partition=self.sent % 2)
             producer.produce(f"{self.name}-payments", f"payment {self.sent}", partition=self.sent % 2)
             self.sent += 1
-        assert producer.flush(30) == 0
+        assert producer.flush(HANG_S) == 0
 
     def status(self) -> dict:
         result = self.desks[Role.VIEWER].command("status", self.name, "--json")

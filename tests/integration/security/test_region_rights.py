@@ -30,9 +30,10 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.integration.kafka.steps_maker import PIPELINE
 from tests.integration.security.test_rights import World
+from tests.support.patience import HANG_S
 from tests.support.secured import SecuredBroker, eventually, granted
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 REGION = RegionSettings("all", (PIPELINE,), Trigger.OPERATOR_DRIVEN, max_reset_attempts=1_000)
 
 

@@ -38,13 +38,14 @@ from kcontrol.errors import AccessError, KcontrolError, NotFoundError, Retriable
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
-from tests.integration.kafka.steps_maker import PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.integration.security.desks import Desk
 from tests.support.owning import commit
 from tests.support.patience import HANG_S
 from tests.support.secured import SecuredBroker, eventually, granted
+from tests.support.transactions import TRANSACTION_MS
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = HANG_S
 _RECORDS = 3
 
 
@@ -61,7 +62,7 @@ class World:
         producer = Producer(secured.admin_options())
         for _ in range(_RECORDS):
             producer.produce(self.input, b"x", partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(HANG_S) == 0
         self.last_step = 1
         self.maker.step(self.last_step, {"delays": {0: [b"a"]}, "totals": {1: [b"b"]}})
 
@@ -118,7 +119,7 @@ async def coordinate(world: World, settings: ClusterSettings) -> None:
         transaction, steps = KafkaTransaction(settings, PIPELINE), KafkaStepsLog(settings, PIPELINE)
         stack.push_async_callback(transaction.close)
         stack.push_async_callback(steps.close)
-        producer = await transaction.init_producer(TIMEOUT_MS)
+        producer = await transaction.init_producer(TRANSACTION_MS)
         outputs = [(topic, partition) for topic in world.topics.outputs for partition in range(2)]
         await transaction.add_partitions(*producer, [*outputs, (world.names.steps_topic(PIPELINE), 0)])
         await commit(transaction, steps, producer, world.maker.boundary(world.last_step + 1, producer, []))
@@ -149,7 +150,7 @@ async def work(world: World, settings: ClusterSettings) -> None:
         mine = StepsMaker.__new__(StepsMaker)
         mine.settings, mine.topics = settings, world.maker.topics
         await asyncio.to_thread(mine.write, producer, 2, {"delays": {0: [b"a"]}, "totals": {0: [b"b"]}})
-        await owner.init_producer(TIMEOUT_MS)
+        await owner.init_producer(TRANSACTION_MS)
 
 
 async def consume(world: World, settings: ClusterSettings) -> None:
@@ -311,7 +312,7 @@ def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: Wor
         world.names.steps_topic(PIPELINE),
         TRANSACTIONS,
     }
-    said = safety_now(settings, spec).sentences
+    said = safety_now(settings, spec, HANG_S).sentences
     for name in names:
         assert any(f"'{name}'" in sentence and "can't be looked at" in sentence for sentence in said), (
             name,
@@ -328,7 +329,7 @@ def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: Wor
     ]
     world.secured.grant({user: [*[need.right for need in world.needs(Role.VIEWER)], *optional]})
     eventually(
-        lambda: not any("looked at" in each for each in safety_now(settings, spec).sentences),
+        lambda: not any("looked at" in each for each in safety_now(settings, spec, HANG_S).sentences),
         "all can be looked at",
     )
     assert {

@@ -18,8 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from kcontrol.adapters.spark import internals
 from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.session.build import session
+from tests.support.patience import HANG_S
 
-DEADLINE_S = 60.0
+DEADLINE_S = HANG_S
 PLANNER, WORKER = "python_streamin", "warm_daemon"
 """As the system names them."""
 

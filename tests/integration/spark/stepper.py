@@ -33,6 +33,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.files import is_files
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
+from tests.support.patience import HANG_S
 
 TIMEOUT_MS = 180_000
 """As long as a first step may take on a machine that is busy with other tests."""
@@ -148,7 +149,7 @@ class Stepper:
         """Give an output's topic more partitions; the next incarnation's definition has them."""
         topic = self.pipeline.output(output).topic
         admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(HANG_S)
         self.spec = self._spec()
 
     def produce(
@@ -157,11 +158,11 @@ class Stepper:
         topic = self.pipeline.input(name).topic
         for key, value in records:
             self._producer.produce(topic, value, key, partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(HANG_S) == 0
 
     def produce_with_headers(self, name: str, value: bytes, headers: list[tuple[str, bytes | None]]) -> None:
         self._producer.produce(self.pipeline.input(name).topic, value, None, 0, headers=headers)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(HANG_S) == 0
 
     def ends(self) -> dict[tuple[str, int], int]:
         """How far committed input reaches now."""
@@ -256,7 +257,7 @@ class Stepper:
         """Retention, at once: the offsets below `before` are gone."""
         admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
         where = TopicPartition(self.pipeline.input(name).topic, partition, before)
-        admin.delete_records([where])[where].result(30)
+        admin.delete_records([where])[where].result(HANG_S)
 
     async def abort(self) -> None:
         await self.transaction.init_producer(TIMEOUT_MS)
@@ -303,4 +304,4 @@ def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
 
 def topic_id(settings: ClusterSettings, topic: str) -> str:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id)
+    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(HANG_S).topic_id)

@@ -152,7 +152,8 @@ def test_a_step_of_another_shape_has_a_job_of_its_own(spark: SparkSession, run_s
 def test_a_job_that_no_step_comes_for_ends_by_itself(spark: SparkSession, run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         waiting, expected = await begin(stepper)
-        assert not waiting.ended(FIRST)
+        # One before it may have, if a step took longer to come.
+        until(lambda: False in [*waiting.needed.values()], "a job was begun in vain", PATIENCE_S)
         await write(stepper, ["d"])
         assert written(stepper) == [*expected, "D"]
 

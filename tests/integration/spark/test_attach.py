@@ -21,8 +21,9 @@ from kcontrol.errors import ConfigurationError, NotDeterministicError, SparkSett
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.spark.stepper import read_committed
+from tests.support.patience import HANG_S
 
-DEADLINE_S = 120.0
+DEADLINE_S = HANG_S
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_an_application_writes_what_arrives_and_stops(
         producer.produce(
             source, json.dumps({"name": "ab"[number % 2], "n": number}).encode(), partition=number % 2
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     latest: dict[str, int] = {}
     deadline = time.monotonic() + DEADLINE_S
     while latest != {"a": 20, "b": 25}:
@@ -78,7 +79,7 @@ def test_an_application_writes_what_arrives_and_stops(
             value = json.loads(row.value or b"")
             latest[value["name"]] = value["total"]
     app.stop()
-    assert app.await_termination(0.1)
+    assert app.await_termination(HANG_S)
     assert spark.range(3).count() == 3
 
 

@@ -25,10 +25,11 @@ from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
+from tests.support.patience import HANG_S
 
 INPUT = {"events": (1, {})}
 OUTPUT = {"out": (1, {})}
-DEADLINE_S = 60.0
+DEADLINE_S = HANG_S
 
 
 @pytest.fixture(params=["planned once", "planned for each step"])

@@ -19,8 +19,7 @@ def test_a_jvm_that_is_stopped_has_not_answered_until_it_goes_on(spark: SparkSes
     life = JvmLife(spark, SILENCE_S)
     try:
         os.kill(pid, signal.SIGSTOP)
-        until(life.wrong, "it is found")
-        assert f"Spark's JVM (process {pid}) has not answered for " in life.wrong()
+        until(lambda: f"Spark's JVM (process {pid}) has not answered for " in life.wrong(), "it is found")
     finally:
         os.kill(pid, signal.SIGCONT)
         until(lambda: life.wrong() == "", "it answers again")

@@ -24,9 +24,10 @@ from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.channel.spark_errors import CLASSES, CONDITIONS, PYTHON_TEXT, TASK_ENDS
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import FencedError, SparkSettingError, StepFailedError
+from tests.support.patience import HANG_S
 
 QUERY, LOST, FENCED = FailureKind.QUERY, FailureKind.LOST, FailureKind.FENCED
-JVM_TIMEOUT_S = 120
+JVM_TIMEOUT_S = 2 * HANG_S
 
 
 def failure(call: Callable[[], Any]) -> StepFailedError:
@@ -123,7 +124,7 @@ def test_a_job_that_somebody_cancels_is_lost(spark: SparkSession, tmp_path: Path
         failed = pool.submit(run)
         assert started.read_text() == "x"
         spark.sparkContext.cancelJobGroup("cancelled")
-        assert failed.result(60).kind is LOST
+        assert failed.result(HANG_S).kind is LOST
 
 
 def source(act: Callable[[str], Any]) -> type[DataSource]:
@@ -164,7 +165,7 @@ def streamed(spark: SparkSession, act: Callable[[str], Any], checkpoint: Path) -
     stream = spark.readStream.format("acting").load().writeStream.format("noop")
     query = stream.option("checkpointLocation", str(checkpoint)).start()
     try:
-        return failure(lambda: query.awaitTermination(60))
+        return failure(lambda: query.awaitTermination(round(HANG_S)))
     finally:
         query.stop()
 
@@ -199,7 +200,7 @@ def test_an_error_in_the_sink_keeps_its_kind_through_spark(spark: SparkSession, 
 
     stream = spark.readStream.format("rate").load().writeStream.foreachBatch(sink)
     query = stream.option("checkpointLocation", str(tmp_path)).start()
-    failed = failure(lambda: query.awaitTermination(60))
+    failed = failure(lambda: query.awaitTermination(round(HANG_S)))
     assert (failed.kind, str(failed)) == (
         FailureKind.REFUSED,
         "step 1, query 'q': step 4: a record lies elsewhere",

@@ -35,6 +35,7 @@ from kcontrol.core.cluster.model import (
 )
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
+from tests.support.patience import HANG_S
 from tests.unit.core.cluster.made import incarnation, joined, prepare
 
 HISTORIES = 40
@@ -208,6 +209,11 @@ def test_no_digest_depends_on_the_hashes_of_a_process(hash_seed: str) -> None:
     here = str([digest(after) for seed in range(3) for _, after in histories(seed)])
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     there = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=True,
     )
     assert there.stdout.strip() == here

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from kcontrol.adapters.spark.values.avro_reader import BadValueError
 from kcontrol.adapters.spark.values.avro_resolution import resolved_reader, same_values, whole_schema
 from kcontrol.adapters.spark.values.avro_types import spark_type
 from kcontrol.core.model import SchemaReference
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import BadValueError
 from tests.property.values.mutations import mutations
 
 SEED, FEW, MANY = 20_261_125, 200, 100_000

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -22,6 +20,7 @@ from kcontrol.core.cluster.model import ClusterJob, TaskSpec, Unit
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
+from tests.support.processes import until
 
 UNIT: Unit = ("job", "nodes", 0)
 PLACED = AgentPlacement(9, 57)
@@ -31,13 +30,6 @@ def job(package: str) -> ClusterJob:
     return ClusterJob("job", 0, 0, 0, "r", package, (TaskSpec("nodes", 3, 3),))
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def ended(processes: HostProcesses, now_ms: int = 0) -> list[EndedProcess]:
     found: list[EndedProcess] = []
 
@@ -45,7 +37,7 @@ def ended(processes: HostProcesses, now_ms: int = 0) -> list[EndedProcess]:
         found.extend(processes.tend(now_ms))
         return not processes.running()
 
-    until(look)
+    until(look, "all have ended")
     return found
 
 
@@ -114,9 +106,9 @@ def test_who_is_told_to_end_has_time_to_do_so(tmp_path: Path) -> None:
     code = (
         f"import signal, time; signal.signal(15, lambda *_: (time.sleep(0.3), open('{done}', 'w'), exit(0)))"
     )
-    code += f"; open('{ready}', 'w'); time.sleep(60)"
+    code += f"; open('{ready}', 'w'); time.sleep(600)"
     processes.start(UNIT, 1, (sys.executable, "-c", code))
-    until(ready.exists)
+    until(ready.exists, "it has begun")
     processes.stop(RunningUnit(UNIT, 1), 0)
     assert ended(processes) == []
     assert done.exists()
@@ -126,19 +118,22 @@ def test_who_does_not_end_is_killed_with_all_its_group(tmp_path: Path) -> None:
     processes = HostProcesses(tmp_path, 1_000)
     ready = tmp_path / "ready"
     pid = processes.start(UNIT, 1, ("sh", "-c", f"trap '' TERM; touch {ready}; while :; do sleep 60; done"))
-    until(ready.exists)
+    until(ready.exists, "it has begun")
     children = psutil.Process(pid).children(recursive=True)
     processes.stop(RunningUnit(UNIT, 1), 0)
     assert processes.tend(999) == []
     assert not processes.is_free(UNIT)
     assert ended(processes, 1_000) == []
     assert processes.is_free(UNIT)
-    until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+    until(
+        lambda: not any(child.is_running() and child.status() != "zombie" for child in children),
+        "its children have ended",
+    )
 
 
 def test_a_process_whose_keeper_was_killed_has_no_code(tmp_path: Path) -> None:
     processes = HostProcesses(tmp_path, 1_000)
-    pid = processes.start(UNIT, 1, ("sleep", "60"))
+    pid = processes.start(UNIT, 1, ("sleep", "600"))
     os.kill(pid, signal.SIGKILL)
     [found] = ended(processes)
     assert found.code is None
@@ -146,7 +141,7 @@ def test_a_process_whose_keeper_was_killed_has_no_code(tmp_path: Path) -> None:
 
 def test_another_process_under_an_old_number_is_not_adopted(tmp_path: Path) -> None:
     first = HostProcesses(tmp_path, 1_000)
-    first.start(UNIT, 1, ("sleep", "60"))
+    first.start(UNIT, 1, ("sleep", "600"))
     [file] = tmp_path.glob("*/process.json")
     text = file.read_text()
     identity = identity_of(first.pids()[UNIT])

@@ -21,6 +21,10 @@ JOINED: list[ClusterEntry] = [Prepare("a", "a-1")]
 NONE_WANTED: list[ClusterEntry] = [*JOINED, Configure(ClusterPolicy(coordinators=0))]
 
 
+KILLED_MS = 1_000_000
+"""Long after one was told to end."""
+
+
 class Coordinating(Life):
     """Its coordinator waits until it is ended, or is told to end."""
 
@@ -42,9 +46,10 @@ class Coordinating(Life):
         return self.processes.pids().get(COORDINATOR)
 
     def close(self) -> None:
-        for number, one in enumerate(self.processes.running()):
-            self.processes.stop(one, number)
-        until(lambda: not self.processes.tend(0) and not self.processes.running(), "all have ended", 30)
+        """One that has not become what it is to run may not hear that it is to end, and is killed."""
+        for one in self.processes.running():
+            self.processes.stop(one, 0)
+        until(lambda: not self.processes.tend(KILLED_MS) and not self.processes.running(), "all have ended")
         self.disk.close()
 
 
@@ -79,7 +84,7 @@ def test_a_coordinator_runs_where_it_is_placed_and_is_started_again_when_it_ends
     assert first is not None
     assert one.pid() == first, "it goes on"
     one.gate.write_text("end\n")
-    until(lambda: one.pid() not in (None, first), "another one runs", 30)
+    until(lambda: one.pid() not in (None, first), "another one runs")
     assert any("coordinator" in what and " end with code 0" in what for what in one.told)
 
 
@@ -111,7 +116,7 @@ def test_a_coordinator_that_is_placed_here_no_more_is_ended(life: Made, entry: C
     assert one.pid() is not None
     one.log = [*JOINED, entry]
     one.read()
-    until(lambda: one.pid() is None, "it has ended", 30)
+    until(lambda: one.pid() is None, "it has ended")
     for _ in range(3):
         assert one.pid() is None, "and is not started again"
 

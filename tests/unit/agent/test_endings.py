@@ -37,6 +37,10 @@ LOG = [Prepare("a", "a-1"), SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 
 AGAIN = Prepare("a", "a-2", previous="a-1")
 
 
+NEVER = 1_000_000
+"""What is read is not old, however long the machine takes from a read to what is done by it."""
+
+
 class Ending:
     """The command of a node that says why, and ends with a code."""
 
@@ -58,7 +62,7 @@ class Life:
     def __init__(self, folder: Path, command: Ending, log: Sequence[ClusterEntry] = LOG) -> None:
         self.clock, self.disk = SystemClock(), AgentDisk(folder)
         me = Identity("a", "a-1" if log is LOG else "a-2", 1, earlier=() if log is LOG else ("a-1",))
-        limits = AgentLimits()
+        limits = AgentLimits(late_beats=NEVER, unfit_ms=NEVER)
         self.machine = AgentMachine(me, limits, self.clock.monotonic_ms(), left_out=self.disk.left_out())
         self.processes = HostProcesses(self.disk.units, 1_000)
         self.told: list[str] = []
@@ -100,7 +104,7 @@ class Life:
         (ReplacedError, 4, None),
     ],
 )
-@pytest.mark.parametrize("short_life_s", [0.0, 60.0])
+@pytest.mark.parametrize("short_life_s", [0.0, 600.0])
 def test_a_code_means_the_same_as_for_whoever_runs_a_pipeline_by_hand(
     tmp_path: Path, error: type[KcontrolError], lives: int, failed: str | None, short_life_s: float
 ) -> None:
@@ -110,7 +114,7 @@ def test_a_code_means_the_same_as_for_whoever_runs_a_pipeline_by_hand(
     life.session._options = SessionOptions(restart_ms=0, short_life_s=short_life_s)
     counts = error is not SparkLostError or short_life_s > 0
     life.read()
-    until(lambda: life.sees(lives), f"it has ended {lives} times", 30)
+    until(lambda: life.sees(lives), f"it has ended {lives} times")
     said = life.says()
     if failed is None or not counts:
         assert said is None
@@ -127,7 +131,7 @@ def test_what_was_left_out_stays_so_when_its_agent_is_started_again(tmp_path: Pa
     command = Ending(LeftOutError.exit_code)
     first = Life(tmp_path, command)
     first.read()
-    until(lambda: first.sees(1), "it has ended", 30)
+    until(lambda: first.sees(1), "it has ended")
     first.disk.close()
     second = Life(tmp_path, command, [*LOG, AGAIN])
     second.read()
@@ -148,7 +152,7 @@ def test_what_was_left_out_while_no_agent_was_there(tmp_path: Path) -> None:
     first.disk.close()
     second = Life(tmp_path / "agent", command, [*LOG, AGAIN])
     gate.write_text("go on\n")
-    until(lambda: second.sees(1), "it is heard of before the log is read", 30)
+    until(lambda: second.sees(1), "it is heard of before the log is read")
     second.read()
     for _ in range(3):
         assert second.says() is None

@@ -14,6 +14,7 @@ from kcontrol.core.cluster.model import TaskSpec
 from kcontrol.errors import ClusterError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry
+from tests.support.patience import HANG_S
 
 BEGUN: list[ClusterEntry] = [
     Prepare("a", "a-1", slots=1),
@@ -52,6 +53,7 @@ class OldAnswers:
 def view(monkeypatch: pytest.MonkeyPatch) -> ClusterView:
     monkeypatch.setattr(looking, "KafkaClusterLog", OldAnswers)
     monkeypatch.setattr(looking, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(looking, "TIMEOUT_S", HANG_S)
     return ClusterView(ClusterSettings(bootstrap_servers="nowhere:1"))
 
 

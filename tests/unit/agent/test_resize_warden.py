@@ -16,6 +16,7 @@ from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.model import AgentPlacement, ControlRecord, LayoutRequest
 from kcontrol.requests.resizing import LayoutSeen
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 ONE = Resizing("p", 10, 3, 40, 5, 40)
 WISH = AgentPlacement(5, 40)
@@ -69,6 +70,7 @@ def test_what_is_wanted_is_asked_for_as_soon_as_a_withdrawal_is_answered_and_the
         assert seen == [[], [], [(ONE, 2)], [(ONE, 2)]]
 
     monkeypatch.setattr(resizing, "pipeline_logs", pipeline_logs)
+    monkeypatch.setattr(resizing, "TIMEOUT_S", HANG_S)
     monkeypatch.setattr(resizing, "layout_seen", lambda *_: next(looks))
     asyncio.run(play())
     assert logs.written == [WITHDRAWN, THREE], (

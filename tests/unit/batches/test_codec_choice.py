@@ -12,6 +12,7 @@ import pytest
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.batches import codec, jit, warm
+from tests.support.patience import HANG_S
 
 WITHOUT_NUMBA = """
 import sys
@@ -58,7 +59,7 @@ def test_without_numba_the_reference_is_used() -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     assert run.stdout.split(maxsplit=1)[0] == "reference"
@@ -111,7 +112,7 @@ def test_an_account_without_a_home_and_a_read_only_install_still_keep_compiled_c
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
 

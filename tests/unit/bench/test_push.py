@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 
 import pytest
 
-from bench.push.client import Pushing, body_of, push
+from bench.push.client import FORMATS, Pushing, body_of, push
+from kcontrol.requests.push.bodies import rows_of
+from kcontrol.requests.push.limits import BodyLimits, Rules
+from kcontrol.requests.push.schema import row_kind
 
 ENOUGH = 20
 
 
-async def pushed(status: str, ids: Counter[str], bodies: set[bytes]) -> Pushing:
+async def pushed(status: str, ids: Counter[str], bodies: set[bytes], format_name: str = "ndjson") -> Pushing:
     """By two clients, whose time is over when the server has seen enough."""
     enough = asyncio.Event()
 
@@ -28,7 +32,7 @@ async def pushed(status: str, ids: Counter[str], bodies: set[bytes]) -> Pushing:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        return await push(f"http://127.0.0.1:{port}", "/rows", 3, 2, enough.is_set)
+        return await push(f"http://127.0.0.1:{port}", "/rows", format_name, 3, 2, enough.is_set)
 
 
 def test_what_was_answered_for_counts() -> None:
@@ -40,6 +44,19 @@ def test_what_was_answered_for_counts() -> None:
     assert body_of(3).count(b"\n") == 3
     assert found.rows_per_s > 0
     assert found.median_ms <= found.p99_ms
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_bodies_of_each_format_have_the_same_rows(format_name: str) -> None:
+    bodies = set[bytes]()
+    found = asyncio.run(pushed("200 OK", Counter[str](), bodies, format_name))
+    [body] = bodies
+    assert (found.format, found.body_bytes) == (format_name, len(body))
+    rules = Rules(
+        "bench", row_kind("id STRING, amount INT, note STRING"), raw=False, key="", limits=BodyLimits()
+    )
+    rows = [json.loads(row.value) for row in rows_of(body, FORMATS[format_name], rules)]
+    assert rows == [{"id": f"{row:012}", "amount": row, "note": "x" * 40} for row in range(3)]
 
 
 def test_another_answer_is_told() -> None:

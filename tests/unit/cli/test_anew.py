@@ -10,8 +10,8 @@ import pytest
 
 from kcontrol.apps.supervisor import anew
 from kcontrol.apps.supervisor.anew import end_jvm
+from tests.support.patience import HANG_S
 
-PATIENCE_S = 60.0
 PROGRAM = """
 import os, sys
 from kcontrol.apps.supervisor.anew import begin_anew, has_begun_anew
@@ -30,14 +30,14 @@ def test_it_runs_the_same_command_in_the_same_process() -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    said, _ = process.communicate("still connected\n", PATIENCE_S)
+    said, _ = process.communicate("still connected\n", HANG_S)
     same = f"{process.pid} an argument"
     assert said.splitlines() == [f"{same} False False", f"{same} True False", "still connected"]
 
 
 def test_a_jvm_ends_with_its_input_or_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anew, "JVM_END_TIMEOUT_S", 1.0)
-    for command, code in (("cat", 0), ("sleep 600", -9)):
+    for command, timeout_s, code in (("cat", HANG_S, 0), ("sleep 600", 1.0, -9)):
+        monkeypatch.setattr(anew, "JVM_END_TIMEOUT_S", timeout_s)
         process = subprocess.Popen(command.split(), stdin=subprocess.PIPE)
         end_jvm(SimpleNamespace(proc=process))
         assert process.returncode == code

@@ -14,6 +14,7 @@ import pytest
 from kcontrol.apps.coordinator_presence import CoordinatorPresence, locks_of
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 SHOW = """
 import sys, time
@@ -68,7 +69,7 @@ class Group:
 
 async def removed(presence: CoordinatorPresence, group: Group) -> list[str]:
     async with presence.watching(group.remove):
-        await asyncio.wait_for(group.asked.wait(), 30)
+        await asyncio.wait_for(group.asked.wait(), HANG_S)
     return group.removed
 
 
@@ -77,7 +78,7 @@ def test_who_was_killed_is_taken_out(tmp_path: Path, presence: CoordinatorPresen
     with another(tmp_path) as (process, client_id):
         assert presence.dead() == []
         process.kill()
-        process.wait(30)
+        process.wait(HANG_S)
         assert asyncio.run(removed(presence, Group(failures))) == [client_id]
     assert [each.name for each in tmp_path.iterdir()] == [presence.client_id]
 

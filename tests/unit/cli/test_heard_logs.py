@@ -71,3 +71,13 @@ def test_the_time_while_kafka_was_away_does_not_count() -> None:
         listener.listens(1)
     listener.logs.away = False
     assert listener.listens(3) == 2_000
+
+
+def test_the_time_in_which_the_listener_stood_still_himself_does_not_count() -> None:
+    """As with a laptop that sleeps: whoever holds the number slept, too, and says so in a moment."""
+    listener = Listener()
+    listener.logs.submit()
+    assert listener.listens(8) == 7_000
+    listener.now_s += 30
+    assert listener.listens(1) == 0
+    assert listener.listens(3) == 3_000

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from kcontrol.apps.supervisor.priority import AUTOGROUP
+from tests.support.patience import HANG_S
 
 PROGRAM = """
 import json, os
@@ -33,7 +34,7 @@ def test_a_process_that_leads_its_session_lowers_that_too(leads: bool) -> None:
         text=True,
         check=True,
         start_new_session=leads,
-        timeout=60,
+        timeout=HANG_S,
     )
     (nice, group), (nice_after, group_after) = json.loads(done.stdout)
     assert nice_after == min(19, nice + 7)

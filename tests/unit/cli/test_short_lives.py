@@ -13,17 +13,25 @@ import psutil
 import pytest
 
 import kcontrol.errors
+from kcontrol.apps.supervisor import children as supervising
 from kcontrol.apps.supervisor.children import Child, ChildError, Children
 from kcontrol.cli.main import EXIT_CODES
 from kcontrol.errors import KcontrolError, ReplacedError
+from tests.support.patience import HANG_S
 from tests.support.processes import until
+
+
+@pytest.fixture(autouse=True)
+def _every_life_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the machine takes from a start to the end of what was started."""
+    monkeypatch.setattr(supervising, "SHORT_LIFE_S", 10 * HANG_S)
 
 
 def _arguments(process_id: int) -> list[str]:
     """Of a process that has just been started; the system may show none for a moment, between its new memory
     and what is written to it."""
     process = psutil.Process(process_id)
-    until(lambda: bool(process.cmdline()), f"the arguments of process {process_id} are there", 30)
+    until(lambda: bool(process.cmdline()), f"the arguments of process {process_id} are there")
     return process.cmdline()
 
 
@@ -46,7 +54,7 @@ def test_a_child_that_dies_at_once_is_given_up_after_so_many_short_lives(tmp_pat
             await children.stop()
 
     with pytest.raises(ChildError, match=r"at-once: its log .* says why"):
-        asyncio.run(asyncio.wait_for(run(), 120))
+        asyncio.run(asyncio.wait_for(run(), HANG_S))
     assert told == ["started", "ended"] * 2
 
 
@@ -68,7 +76,7 @@ def test_what_is_added_from_the_second_life_on(tmp_path: Path) -> None:
             await children.stop()
 
     with pytest.raises(ChildError):
-        asyncio.run(asyncio.wait_for(run(), 120))
+        asyncio.run(asyncio.wait_for(run(), HANG_S))
     assert ["--json" in line for line in lives] == [False, True]
 
 
@@ -92,7 +100,7 @@ def test_one_that_is_to_stand_by_from_its_second_life_on_may_be_replaced_in_its_
             await children.stop()
 
     with pytest.raises(ChildError) as found:
-        asyncio.run(asyncio.wait_for(run(), 120))
+        asyncio.run(asyncio.wait_for(run(), HANG_S))
     assert found.value.exit_code == ReplacedError.exit_code
     assert told == ["started", "ended"] * lives
 

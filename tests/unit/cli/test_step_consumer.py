@@ -13,6 +13,7 @@ from kcontrol.core.model import LoggedStep, PipelineSpec, StepBoundary
 from kcontrol.core.model.steps import Reset
 from kcontrol.errors import StepsVoidedError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC, boundary
 
 
@@ -25,6 +26,8 @@ class _Log:
 
     shown: tuple[StepBoundary, ...] = ()
     chunks: tuple[tuple[StepBoundary, ...], ...] = ()
+
+    at_end = True
 
     def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
         pass
@@ -62,7 +65,7 @@ def test_a_reset_before_anything_was_returned_is_told_to_whoever_has_what_it_mak
 ) -> None:
     log.chunks = ((_reset(45, 42), boundary(46)), (_reset(47, 46), boundary(48)))
     with step_consumer.StepConsumer(
-        "p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), after_step=44, timeout=30
+        "p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), after_step=44, timeout=HANG_S
     ) as steps:
         with pytest.raises(StepsVoidedError, match="one too many") as void:
             next(steps)
@@ -74,7 +77,7 @@ def test_one_that_comes_with_the_step_that_is_read_again_is_told_too(log: type[_
     """A delivery has its last step again, to compare it."""
     log.shown, log.chunks = (boundary(44),), ((boundary(44), _reset(45, 42), boundary(46)),)
     with step_consumer.StepConsumer(
-        "p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), from_step=44, holds=44, timeout=30
+        "p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), from_step=44, holds=44, timeout=HANG_S
     ) as steps:
         with pytest.raises(StepsVoidedError):
             next(steps)
@@ -85,12 +88,12 @@ def test_it_is_told_once_and_not_to_whoever_has_nothing_of_it(log: type[_Log]) -
     log.shown = (_reset(45, 42),)
     log.chunks = ((_reset(45, 42), boundary(46)),)
     settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
-    with step_consumer.StepConsumer("p", settings, after_step=44, timeout=30) as steps:
+    with step_consumer.StepConsumer("p", settings, after_step=44, timeout=HANG_S) as steps:
         with pytest.raises(StepsVoidedError):
             next(steps)
         assert next(steps).number == 46
     log.shown = ()
-    with step_consumer.StepConsumer("p", settings, after_step=42, timeout=30) as steps:
+    with step_consumer.StepConsumer("p", settings, after_step=42, timeout=HANG_S) as steps:
         assert next(steps).number == 46
-    with step_consumer.StepConsumer("p", settings, from_step=45, timeout=30) as steps:
+    with step_consumer.StepConsumer("p", settings, from_step=45, timeout=HANG_S) as steps:
         assert next(steps).number == 46

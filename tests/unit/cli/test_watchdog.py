@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kcontrol.errors import HungError
+from tests.support.patience import HANG_S
 
 BLOCKED = """
 import threading, time
@@ -18,7 +19,7 @@ from kcontrol.sessions.health import HangLimits, Health
 health = Health(HangLimits(loop_ms=50, patience_ms=100))
 health.beat()
 Watchdog(health, every_s=0.01)
-threading.Event().wait(60)
+threading.Event().wait(600)
 """
 ENDLESS = """
 import threading
@@ -30,7 +31,7 @@ BEATING = """
 import sys, threading
 from kcontrol.apps.supervisor.watchdog import Watchdog
 Watchdog(beats=int(sys.argv[1]), every_s=0.01)
-threading.Event().wait(60)
+threading.Event().wait(600)
 """
 
 BEGINS_ANEW = """
@@ -39,7 +40,7 @@ from kcontrol.apps.supervisor.anew import begin_anew
 from kcontrol.apps.supervisor.watchdog import Watchdog
 if os.environ.get("SECOND_LIFE"):
     Watchdog(beats=int(sys.argv[1]), every_s=0.01)
-    threading.Event().wait(60)
+    threading.Event().wait(600)
 os.environ["SECOND_LIFE"] = "1"
 begin_anew()
 """
@@ -47,7 +48,7 @@ begin_anew()
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False
     )
 
 

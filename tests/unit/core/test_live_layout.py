@@ -11,6 +11,7 @@ from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, PartitionsAdded
 from kcontrol.core.model import (
     CheckpointPart,
+    Claim,
     Command,
     CommandKind,
     Desired,
@@ -20,7 +21,9 @@ from kcontrol.core.model import (
     LayoutRequest,
     LayoutStatus,
     NodePhase,
+    PipelinePhase,
     PipelineSpec,
+    Status,
 )
 from kcontrol.core.step.layout_change import assigned
 from tests.unit.core.drive import CoordinatorDriver, only, published
@@ -244,6 +247,40 @@ def test_an_answer_is_remembered_by_whoever_takes_over() -> None:
     next_one.see(status)
     next_one.take_over()
     assert next_one.status.layout == status.layout
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_given_up_is_not_made_though_one_replaced_before_has_written_over_that(late: bool) -> None:
+    """Coordinators c1 and c2 claim; c2 gives the change up, and dies. c1, which slept, says that it waits: before c2 has
+    claimed, or after all."""
+    driver = CoordinatorDriver(WIDE)
+    driver.see_step(boundary(1, nodes=2))
+    driver.see_step(checkpoint(1, 2))
+    waits = LayoutStatus("l1", LayoutPhase.WAITING, 3, 0, 0, 0, 0, 0, "")
+    by_first = Status(*("p", driver.log.end, PipelinePhase.RUNNING, 1, "", (), 0, "", ()), layout=waits)
+    driver.see(Claim("p", "c1", "h", 1))
+    ask(driver)
+    driver.see(by_first)
+    by_second = replace(
+        by_first,
+        claim_epoch=driver.log.end,
+        layout=replace(waits, phase=LayoutPhase.GIVEN_UP, text="too late"),
+    )
+    driver.see(Claim("p", "c2", "h", 2))
+    if late:
+        driver.see(by_second)
+        driver.see(by_first)
+    driver.take_over()
+    for node in range(2):
+        driver.join(node)
+        driver.say(node)
+    ready(driver)
+    assert told(driver).request_id == "l1"
+    assert told(driver).phase is (LayoutPhase.REFUSED if late else LayoutPhase.COPYING)
+    assert ("nothing was changed; ask again" in told(driver).text) is late
+    ask(driver, request_id="l2")
+    ready(driver, request_id="l2")
+    assert (told(driver).request_id, told(driver).phase) == ("l2", LayoutPhase.COPYING)
 
 
 def test_a_pause_and_an_error_of_a_process_end_it_and_steps_go_on() -> None:

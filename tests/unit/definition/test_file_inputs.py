@@ -23,7 +23,14 @@ CSV = {"value_format": "csv", "schema": "a INT"}
     ("settings", "said"),
     [
         ({"path": "orders.csv"}, "path = 'orders.csv'.*absolute path"),
-        ({"path": "s3://bucket/a"}, "absolute path, or a URL"),
+        ({"path": "ftp://example.org/a"}, "absolute path, or a URL"),
+        ({"path": "s3://Bucket_/a"}, "name of a bucket"),
+        ({"path": "s3:///a"}, "name of a bucket"),
+        ({"path": "s3://eve:secret@bucket/a"}, "path is a URL with a user"),
+        ({"path": "s3://bucket/a?region=eu-west-1"}, "without '\\?': region, endpoint"),
+        ({"path": "s3://bucket"}, "s3://bucket is no object: say which below it"),
+        ({"path": "s3://bucket/in/"}, "s3://bucket/in/ is no object: say which below it"),
+        ({"path": "s3://bucket/a", "growing": True}, "nothing is appended to an object of S3"),
         ({"path": "https:///a"}, "with a host"),
         ({"path": "https://eve:secret@example.org/a"}, "path is a URL with a user"),
         ({"path": "https://example.org/a", "growing": True}, "is a URL, of which one version is read"),
@@ -53,6 +60,7 @@ def test_with_several_nodes_it_is_said_on_whose_host_the_file_is() -> None:
         _pipeline(FileInput("orders", path="/data/orders"), nodes=2)
     _pipeline(FileInput("orders", path="/data/orders", node=1), nodes=2)
     _pipeline(FileInput("orders", path="https://example.org/orders"), nodes=2)
+    _pipeline(FileInput("orders", path="s3://bucket/orders", pattern="*"), nodes=2)
 
 
 def _spec(source: FileInput, before: PipelineSpec | None = None) -> PipelineSpec:
@@ -75,6 +83,25 @@ def test_its_address_is_its_place_and_how_its_lines_are_read() -> None:
     assert _spec(source, spec) == spec
     with pytest.raises(SpecChangedError):
         _spec(FileInput("orders", path="/data/in2", pattern="*.csv", header=True, growing=False, **CSV), spec)
+
+
+def test_objects_of_s3_are_whole_and_one_of_them_is_one_version() -> None:
+    found = files_of(_spec(FileInput("orders", path="s3://bucket/in", pattern="*.csv")).inputs[0].topic)
+    assert found == FileAddress(
+        "s3://bucket/in", "*.csv", growing=False, header=False, max_line_bytes=1_048_576
+    )
+    assert (found.is_url, found.is_s3, found.is_one_version) == (True, True, False)
+    assert files_of(_spec(FileInput("orders", path="s3://bucket/a.csv")).inputs[0].topic).is_one_version
+    assert not files_of(_spec(FileInput("orders", path="/data/s3://bucket")).inputs[0].topic).is_s3
+
+
+def test_without_the_library_s3_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcontrol.definition.files.find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigurationError, match=r"FileInput 'orders': to read s3://bucket/a.*'kcontrol\[s3\]'"
+    ):
+        FileInput("orders", path="s3://bucket/a")
+    FileInput("orders", path="/data/orders")
 
 
 def test_csv_is_for_files_alone() -> None:
@@ -101,6 +128,7 @@ def test_what_makes_other_rows_is_another_fingerprint() -> None:
         {"pattern": "*.csv"},
         {"growing": False},
         {"path": "https://example.org/orders"},
+        {"path": "s3://bucket/orders"},
         {"max_line_bytes": 10},
         CSV,
         {**CSV, "header": True},

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import kcontrol
+from tests.support.patience import HANG_S
 
 DEFINE = """
 import sys
@@ -26,7 +27,7 @@ print(*sorted({"pyspark", "aiokafka", "confluent_kafka", "faust", "numba", "pyar
 
 def test_defining_a_pipeline_loads_nothing_heavy() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", DEFINE], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", DEFINE], check=True, capture_output=True, text=True, timeout=HANG_S
     )
     assert run.stdout.strip() == ""
 

@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 
 from kcontrol.definition.loader import load_pipeline
 from kcontrol.errors import ConfigurationError
+from tests.support.patience import HANG_S
 
 PIPELINE = """
 import kcontrol
@@ -67,7 +68,7 @@ def test_functions_of_the_file_run_in_a_process_that_can_not_import_it(tmp_path:
     script = "import pickle, sys; over = pickle.load(open(sys.argv[1], 'rb')); print(over(6), over(5))"
     run = [sys.executable, "-c", script, str(pickled)]
     assert subprocess.run(
-        run, check=True, capture_output=True, text=True, timeout=60, cwd="/"
+        run, check=True, capture_output=True, text=True, timeout=HANG_S, cwd="/"
     ).stdout.split() == [
         "True",
         "False",

@@ -16,11 +16,10 @@ import yaml
 
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_api, make_metrics_app
-from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.cli.main import cli
-from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 
 SECRET = "0123456789abcdef-secret"
 ROOT = Path(__file__).parents[3]
@@ -60,7 +59,7 @@ def serves(command: str, path: str) -> bool:
     """Whether the HTTP server within such a process answers that path."""
     if command != "node":
         return path in make_api(cast(Plane, None)).openapi()["paths"]
-    app = make_metrics_app(make_registry(), HttpLimits(request_timeout_s=HANG_S), AccessToken(SECRET))
+    app = make_metrics_app(make_registry(), patient_limits(), AccessToken(SECRET))
 
     async def ask() -> int:
         async with httpx.AsyncClient(

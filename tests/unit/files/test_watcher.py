@@ -18,10 +18,15 @@ from kcontrol.adapters.files.watcher import FileLooks, FileWatcher
 from kcontrol.core.model import BadRecords, InputSlice, InputSpec
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.wire.files import LINES_ID, FileAddress
+from tests.support.patience import HANG_S
 
 
 def address(path: Path, pattern: str = "", *, growing: bool = True) -> FileAddress:
     return FileAddress(str(path), pattern, growing, header=False, max_line_bytes=1_000)
+
+
+def _item(file: Path) -> InputSpec:
+    return InputSpec("orders", address(file).text, LINES_ID, (0,), (0,), "raw", BadRecords.HALT, "", "")
 
 
 def slice_of(where: FileAddress, lo: int, hi: int) -> InputSlice:
@@ -142,7 +147,10 @@ def test_a_file_that_is_whole_must_not_grow(tmp_path: Path) -> None:
     assert "growing=True is for files that are appended to" in looks.look()[0]
 
 
-def test_arrivals_begin_at_once_and_come_with_each_change(tmp_path: Path) -> None:
+def test_arrivals_begin_at_once_and_come_with_each_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "ANSWER_S", HANG_S)
     file = tmp_path / "a.txt"
     file.write_bytes(b"one\n")
     item = InputSpec("orders", address(file).text, LINES_ID, (0,), (0,), "raw", BadRecords.HALT, "", "")
@@ -191,18 +199,69 @@ def test_a_disk_that_hangs_holds_one_thread_however_often_it_is_tried(
         return look(self)
 
     async def follow() -> int:
-        item = InputSpec("orders", address(file).text, LINES_ID, (0,), (0,), "raw", BadRecords.HALT, "", "")
-        watcher = FileWatcher(item, {0: 0}, {})
+        watcher = FileWatcher(_item(file), {0: 0}, {})
         try:
             for _ in range(3):
                 with pytest.raises(RetriableError, match="have not answered"):
                     await anext(watcher.arrivals())
         finally:
             answers.set()
-        monkeypatch.setattr(watching, "ANSWER_S", 600.0)
+        monkeypatch.setattr(watching, "ANSWER_S", HANG_S)
         (seen,), _ = await anext(watcher.arrivals())
         return seen.to
 
     monkeypatch.setattr(FileLooks, "look", hangs)
     monkeypatch.setattr(watching, "ANSWER_S", 0.05)
     assert (asyncio.run(follow()), looks[0]) == (4, 1)
+
+
+def test_a_node_ends_while_a_look_at_a_disk_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that ends waits for the threads of its pool, without a limit."""
+    answers, ended = threading.Event(), threading.Event()
+    monkeypatch.setattr(FileLooks, "look", lambda self: answers.wait())
+    monkeypatch.setattr(watching, "ANSWER_S", 0.05)
+
+    async def follow() -> None:
+        watcher = FileWatcher(_item(tmp_path / "a.txt"), {0: 0}, {})
+        with pytest.raises(RetriableError, match="have not answered"):
+            await anext(watcher.arrivals())
+        await watcher.close()
+
+    def run() -> None:
+        asyncio.run(follow())
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        assert ended.wait(HANG_S)
+    finally:
+        answers.set()
+
+
+def test_after_a_slow_look_comes_another_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 29 s was followed by none for ten minutes. What whoever listens makes of it is none of the disk's time."""
+    file, waits, now_s = tmp_path / "a.txt", list[float](), [0.0]
+    file.write_bytes(b"one\n")
+    slow_s = iter([29.0, 0.001, 0.1])
+
+    def look(self: FileLooks) -> tuple[str, int]:
+        now_s[0] += next(slow_s, 0.0)
+        return LINES_ID, int(now_s[0])
+
+    async def follow() -> None:
+        async def sleep(wait_s: float) -> None:
+            waits.append(wait_s)
+
+        loop = asyncio.get_running_loop()
+        watcher = FileWatcher(_item(file), {0: 0}, {})
+        monkeypatch.setattr("asyncio.sleep", sleep)
+        monkeypatch.setattr(watching, "ANSWER_S", 10_000.0)
+        monkeypatch.setattr(loop, "time", lambda: now_s[0])
+        looks = watcher.arrivals()
+        for _ in range(4):
+            await anext(looks)
+            now_s[0] += 7.0
+
+    monkeypatch.setattr(FileLooks, "look", look)
+    asyncio.run(follow())
+    assert waits == [10.0, watching.PACE_S, pytest.approx(2.0)]

@@ -21,6 +21,7 @@ from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.problems import add_handlers
 from kcontrol.errors import ConfigurationError
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 
 SECRET = "0123456789abcdef-secret"
 Client = httpx.AsyncClient
@@ -39,6 +40,7 @@ def asked(
     add_handlers(api)
 
     @api.get("/slow")
+    @api.get("/v1/pipelines/{pipeline}/outputs/{output}/stream")
     async def slow() -> str:
         if begun is not None:
             begun.set()
@@ -59,7 +61,7 @@ def asked(
 
     async def run() -> Any:
         transport = httpx.ASGITransport(
-            RequestGuard(api, limits or HttpLimits(), token), raise_app_exceptions=False
+            RequestGuard(api, limits or patient_limits(), token), raise_app_exceptions=False
         )
         async with Client(transport=transport, base_url=url, timeout=HANG_S) as client:
             return await asyncio.wait_for(scenario(client), HANG_S)
@@ -140,7 +142,7 @@ def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() -> None
         assert answer.status_code == 413
         assert "10 bytes" in answer.json()["detail"]
 
-    asked(scenario, HttpLimits(max_body_bytes=10))
+    asked(scenario, patient_limits(max_body_bytes=10))
 
 
 def test_more_requests_at_a_time_than_allowed_are_turned_away_but_never_probes() -> None:
@@ -157,7 +159,24 @@ def test_more_requests_at_a_time_than_allowed_are_turned_away_but_never_probes()
         await asyncio.gather(slow, return_exceptions=True)
         assert (await client.post("/body")).status_code == 200
 
-    asked(scenario, HttpLimits(max_concurrent=1), begun=begun)
+    asked(scenario, patient_limits(max_concurrent=1), begun=begun)
+
+
+def test_streams_have_a_limit_of_their_own_and_leave_room_for_others() -> None:
+    begun = asyncio.Event()
+
+    async def scenario(client: Client) -> None:
+        stream = "/v1/pipelines/p/outputs/o/stream"
+        slow = asyncio.create_task(client.get(stream))
+        await begun.wait()
+        assert (await client.post("/body")).status_code == 200
+        refused = await client.get(stream)
+        assert "1 outputs are being streamed" in is_problem(refused, 503, "busy")
+        assert refused.headers["retry-after"] == "1"
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+
+    asked(scenario, HttpLimits(max_concurrent=1, max_streams=1), begun=begun)
 
 
 def test_a_request_that_takes_too_long_ends() -> None:

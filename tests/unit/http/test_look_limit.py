@@ -7,7 +7,6 @@ import asyncio
 import httpx
 import pytest
 
-from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps import http_server
@@ -20,6 +19,7 @@ from tests.fakes.memory_kafka import (
 )
 from tests.support.http_world import told_in
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 from tests.support.processes import until
 
 
@@ -43,7 +43,7 @@ def test_the_limit_of_a_server_is_the_one_that_it_was_given(
     limit: int, note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "KafkaRecordLook", Emptied)
-    listener = Listener(HttpOptions(limits=HttpLimits(max_look_offsets=limit)))
+    listener = Listener(HttpOptions(limits=patient_limits(max_look_offsets=limit)))
 
     def ask() -> str:
         until(
@@ -69,4 +69,4 @@ def test_the_limit_of_a_server_is_the_one_that_it_was_given(
         await serving
         return found
 
-    assert note in asyncio.run(asyncio.wait_for(main(), 120))
+    assert note in asyncio.run(asyncio.wait_for(main(), HANG_S))

@@ -24,6 +24,8 @@ from kcontrol.core.regions.value import WrittenBy, change_of
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
+from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 
 SETTINGS = RegionSettings(
     "orders", ("a", "mq", "other"), Trigger.OPERATOR_DRIVEN, triggers=("mq",), participants=("mq", "other")
@@ -53,20 +55,24 @@ def served(*drains: int) -> Iterator[tuple[str, list[RegionAsked]]]:
     nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
     without = cast(Any, None), SystemClock(), CollectorRegistry()
     api = make_api(Plane(nobody, *without, regions=regions, ask_region=write))
-    listener = Listener(HttpOptions())
+    listener = Listener(HttpOptions(limits=patient_limits()))
     with listener.in_thread(lambda: asyncio.ensure_future(listener.serve(api))):
         yield listener.url, written
 
 
+def participant(name: str, url: str) -> RegionParticipant:
+    return RegionParticipant("orders", name, url, timeout_s=HANG_S)
+
+
 def test_it_asks_in_its_own_name_for_the_next_drain_whichever_that_is_by_then() -> None:
-    with served(2, 2, 3) as (url, written), RegionParticipant("orders", "mq", url) as member:
+    with served(2, 2, 3) as (url, written), participant("mq", url) as member:
         member.ask_for_drain()
         asked = [each for each in written if isinstance(each, RegionRequest)]
     assert [(each.kind, each.member) for each in asked] == [("drain", "mq")]
 
 
 def test_one_that_may_not_is_told_so_and_nothing_is_asked() -> None:
-    with served(2) as (url, written), RegionParticipant("orders", "other", url) as member:
+    with served(2) as (url, written), participant("other", url) as member:
         with pytest.raises(ConfigurationError, match="mq may, by its triggers"):
             member.ask_for_drain()
         assert not [each for each in written if isinstance(each, RegionRequest)]

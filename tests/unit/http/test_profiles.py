@@ -11,10 +11,10 @@ import pytest
 
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_metrics_app
-from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.profiling.profiler import Profiler
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 
 SECRET = "0123456789abcdef-secret"
 Scenario = Callable[[httpx.AsyncClient], Awaitable[None]]
@@ -36,7 +36,7 @@ class MadeUpJvm:
 
 
 def asked(scenario: Scenario, profiler: Profiler, token: AccessToken | None = None) -> None:
-    app = make_metrics_app(make_registry(), HttpLimits(request_timeout_s=HANG_S), token, profiler)
+    app = make_metrics_app(make_registry(), patient_limits(), token, profiler)
 
     async def run() -> None:
         transport = httpx.ASGITransport(app)

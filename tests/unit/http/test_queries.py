@@ -18,7 +18,6 @@ import pytest
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_app, make_query_app
-from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.queries import Ask
@@ -38,9 +37,10 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 
 SECRET = "0123456789abcdef-secret"
-PATIENT = HttpLimits(request_timeout_s=HANG_S)
+PATIENT = patient_limits()
 PATH = "/v1/pipelines/p/query"
 ANSWER = TableAnswer("p", 7, 1_007, [TableColumn("n", "bigint")], [[1], [None]], True, ["a note"])
 TOLD = {
@@ -67,7 +67,7 @@ class Oracle:
 def query_server(oracle: Oracle, token: str = "") -> Iterator[str]:
     """A real one on a socket, without a Spark."""
     given = AccessToken(token) if token else None
-    listener = Listener(HttpOptions(token=given))
+    listener = Listener(HttpOptions(limits=PATIENT, token=given))
     begun = threading.Event()
 
     async def run() -> None:
@@ -102,9 +102,9 @@ def test_a_question_is_handed_on_and_its_answer_comes_back(tmp_path: Path) -> No
 
     with query_server(oracle, SECRET) as url:
         assert httpx.post(url + PATH, json={"sql": "SELECT 1"}, timeout=HANG_S).status_code == 401
-        serving(QueryClient(url, file, 30).ask, scenario)
+        serving(QueryClient(url, file, HANG_S).ask, scenario)
     assert oracle.asked == [
-        TableQuestion("p", "SELECT 1", None, None, 28),
+        TableQuestion("p", "SELECT 1", None, None, HANG_S - 2),
         TableQuestion("p", "SELECT 2", 3, 5, 4),
     ]
 
@@ -152,7 +152,7 @@ def test_without_a_query_server_the_server_says_what_to_start() -> None:
 def test_a_query_server_that_is_away_or_refuses_us_is_named(tmp_path: Path) -> None:
     async def refused(url: str, said: str) -> None:
         with pytest.raises(QueryServerError, match=said):
-            await QueryClient(url, None, 30).ask(TableQuestion("p", "SELECT 1"))
+            await QueryClient(url, None, HANG_S).ask(TableQuestion("p", "SELECT 1"))
 
     asyncio.run(refused("http://127.0.0.1:1", "http://127.0.0.1:1 can't be reached"))
     with query_server(Oracle(), SECRET) as url:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from kcontrol.adapters.http import streams as streaming
 from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
-from kcontrol.adapters.http.streams import _events
-from kcontrol.errors import InputGoneError
+from kcontrol.adapters.http.streams import _events, _had
+from kcontrol.errors import ConfigurationError, InputGoneError
+from tests.support.patience import HANG_S
+
+LONG_S = 10 * HANG_S
+"""No stream is so long."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,9 @@ class Script:
     def __init__(self, pieces: Sequence[Piece | Exception | None]) -> None:
         self.left, self.taken, self.closed = list(pieces), 0, 0
 
+    def begin(self) -> str:
+        return "LOG"
+
     def take(self) -> Piece | None:
         self.taken += 1
         piece = self.left.pop(0) if self.left else None
@@ -42,13 +52,18 @@ class Script:
         self.closed += 1
 
 
-def streams(script: Script, longest_s: float = 60.0) -> OutputStreams:
+def streams(script: Script, longest_s: float = LONG_S) -> OutputStreams:
     return OutputStreams(lambda *_: script, most=1, longest_s=longest_s)
 
 
-def events(script: Script, longest_s: float = 60.0, value_format: str = "json") -> AsyncGenerator[str, None]:
-    of = streams(script, longest_s)
-    return cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), value_format))
+def begun(of: OutputStreams, value_format: str = "json") -> AsyncGenerator[str, None]:
+    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 0), value_format, "LOG"))
+
+
+def events(
+    script: Script, longest_s: float = LONG_S, value_format: str = "json"
+) -> AsyncGenerator[str, None]:
+    return begun(streams(script, longest_s), value_format)
 
 
 async def first(script: Script, count: int, value_format: str = "json") -> list[str]:
@@ -66,8 +81,8 @@ def test_rows_have_no_id_and_their_step_has() -> None:
     assert asyncio.run(first(script, 5)) == [
         "retry: 1000\n\n",
         'event: row\ndata: {"step":3,"partition":0,"offset":7,"timestamp_ms":5,"key":"k","value":{"a": 1.10}}\n\n',
-        'event: step\nid: 3\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
-        'event: voided\nid: 5\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',
+        'event: step\nid: 3@LOG\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
+        'event: voided\nid: 5@LOG\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',
         ": nothing yet\n\n",
     ]
 
@@ -93,6 +108,15 @@ def test_any_value_is_one_line_of_json(value: bytes | None, value_format: str, s
     assert json.loads(data.removeprefix("data: "))["value"] == shown
 
 
+def test_an_id_names_the_step_and_its_log_and_those_of_before_the_step_alone() -> None:
+    new, old = _had("42@r0Vqk0YcRUq2vwXHxBPq3A"), _had("42")
+    assert (new.step, new.log_id) == (42, "r0Vqk0YcRUq2vwXHxBPq3A")
+    assert (old.step, old.log_id) == (42, "")
+    for wrong in ("", "x1", "-1", "1@", "@log", "1@a@b", "1@a b", "9" * 19):
+        with pytest.raises(ConfigurationError, match="is not the number of a step"):
+            _had(wrong)
+
+
 def test_nothing_is_taken_before_the_client_has_taken_what_came_before() -> None:
     script = Script([Rows(1, [Record(None, b"1")])] * 9)
 
@@ -109,7 +133,7 @@ def test_nothing_is_taken_before_the_client_has_taken_what_came_before() -> None
 
 def test_a_stream_that_is_long_enough_ends_behind_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr("kcontrol.adapters.http.streams.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(streaming, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     row = Rows(1, [Record(None, b"1")])
     script = Script([row, row, StepDone(1, 2, 0, 9), Rows(2, [])])
 
@@ -142,7 +166,7 @@ def test_a_client_that_has_gone_frees_its_place_begun_or_not() -> None:
     of = streams(script)
 
     async def run() -> None:
-        stream = cast(AsyncGenerator[str, None], _events(of, of.begin("p", "o", 0), "json"))
+        stream = begun(of)
         await anext(stream)
         assert of.running == 1
         await stream.aclose()
@@ -150,8 +174,76 @@ def test_a_client_that_has_gone_frees_its_place_begun_or_not() -> None:
 
     asyncio.run(run())
     never = OutputStreams(lambda *_: Script([]), most=1, longest_s=1)
-    response = _events(never, never.begin("p", "o", 0), "json")
+    response = begun(never)
     assert never.running == 1
     del response
     gc.collect()
     assert never.running == 0
+
+
+class Waiting:
+    """Says nothing until it may."""
+
+    def __init__(self, may: threading.Event) -> None:
+        self._may, self.asked, self.closed = may, threading.Event(), 0
+
+    def begin(self) -> str:
+        return "LOG"
+
+    def take(self) -> Piece | None:
+        self.asked.set()
+        self._may.wait(HANG_S)
+        return None
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_streams_that_wait_leave_the_threads_of_other_requests_alone() -> None:
+    """Rows that are pushed are parsed in a thread of the loop's own, of which there are 32 at most."""
+    may = threading.Event()
+    waiting = [Waiting(may) for _ in range(40)]
+
+    async def run() -> int:
+        left = iter(waiting)
+        of = OutputStreams(lambda *_: next(left), most=40, longest_s=60)
+        each = [begun(of) for _ in waiting]
+        for one in each:
+            await anext(one)
+        taking = [asyncio.ensure_future(anext(one)) for one in each]
+        await asyncio.sleep(0)
+        try:
+            found = await asyncio.wait_for(asyncio.to_thread(lambda: 7), HANG_S / 2)
+        finally:
+            may.set()
+            await asyncio.gather(*taking)
+            for one in each:
+                await one.aclose()
+        await of.close()
+        return found
+
+    assert asyncio.run(run()) == 7
+    assert all(one.asked.is_set() and one.closed == 1 for one in waiting)
+
+
+def test_a_stream_whose_client_has_gone_keeps_its_place_until_its_thread_is_free() -> None:
+    may = threading.Event()
+    waiting = Waiting(may)
+
+    async def run() -> None:
+        of = OutputStreams(lambda *_: waiting, most=1, longest_s=60)
+        stream = begun(of)
+        await anext(stream)
+        reading = asyncio.ensure_future(anext(stream))
+        await asyncio.to_thread(waiting.asked.wait, HANG_S)
+        reading.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (of.running, waiting.closed) == (1, 0)
+        may.set()
+        await asyncio.wait((reading,))
+        assert reading.cancelled()
+        assert (of.running, waiting.closed) == (0, 1)
+        await of.close()
+
+    asyncio.run(run())

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol.adapters.kafka.embedded import artifacts as fetching
 from kcontrol.adapters.kafka.embedded.artifacts import Artifact, ensure_jars, locked_artifacts
 from kcontrol.adapters.kafka.embedded.repositories import configured_repositories
 from kcontrol.errors import ArtifactError, ConfigurationError
 from kcontrol.settings.places import cache_home
+from tests.support.patience import HANG_S
 
 
 class Repository:
@@ -49,6 +51,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Handler(*args, directory=str(root)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.setattr(fetching, "_FETCH_TIMEOUT_S", HANG_S)
     yield served
     server.shutdown()
     server.server_close()
@@ -117,11 +120,17 @@ def test_a_cache_that_cant_be_written_is_named(tmp_path: Path) -> None:
         ensure_jars(tmp_path / "file", [Artifact("org.example", "one", "1.0", "0" * 64, 1)])
 
 
+def _fetched(cache: Path, artifacts: list[Artifact]) -> list[Path]:
+    """In a process of its own."""
+    fetching._FETCH_TIMEOUT_S = HANG_S
+    return ensure_jars(cache, artifacts)
+
+
 def test_processes_that_fetch_at_once_all_find_whole_files(repository: Repository, tmp_path: Path) -> None:
     artifacts = [repository.put(f"jar{number}", bytes([number]) * 300_000) for number in range(6)]
     context = multiprocessing.get_context("spawn")
     with context.Pool(3) as pool:
-        found = pool.starmap(ensure_jars, [(tmp_path / "cache", artifacts)] * 3)
+        found = pool.starmap(_fetched, [(tmp_path / "cache", artifacts)] * 3)
     for paths in found:
         assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [
             each.sha256 for each in artifacts

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslAuthenticateRequest_v0
 
+from kcontrol.adapters.kafka.client import oauth
 from kcontrol.adapters.kafka.client.oauth import OidcEndpoint, TokenProvider
 from kcontrol.adapters.kafka.client.options import aiokafka_options, confluent_options, security_of
 from kcontrol.errors import AccessError, ConfigurationError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 SCRAM = {
     "security.protocol": "SASL_SSL",
@@ -102,7 +104,7 @@ def test_verification_can_be_switched_off() -> None:
 
 
 @pytest.fixture
-def token_endpoint() -> Iterator[tuple[str, list[str]]]:
+def token_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the forms that were posted to it."""
     forms: list[str] = []
 
@@ -116,6 +118,7 @@ def token_endpoint() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
+    monkeypatch.setattr(oauth, "_TIMEOUT_S", HANG_S)
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/token", forms

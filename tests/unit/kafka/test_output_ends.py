@@ -11,12 +11,13 @@ from kcontrol.adapters.kafka.client.codes import ErrorCode
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.read.output_ends import OutputEnds
 from kcontrol.errors import AccessError, RetriableError
+from tests.support.patience import HANG_S
 from tests.unit.kafka.test_partitions import INFO, TOPIC_ID, ScriptedRpc, offsets_answer
 
 MOVED = TopicInfo("t", TOPIC_ID, {0: 2, 1: 2}, {0: 6, 1: 9})
 
 
-def _asked(rpc: Any, times: int = 1, asked_s: float = 20.0) -> dict[tuple[str, int], int]:
+def _asked(rpc: Any, times: int = 1, asked_s: float = HANG_S) -> dict[tuple[str, int], int]:
     async def run() -> dict[tuple[str, int], int]:
         ends = OutputEnds(rpc, asked_s)
         for _ in range(times - 1):

@@ -12,8 +12,10 @@ import pytest
 from kcontrol.adapters.kafka.client.codes import ErrorCode
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED, FetchStruct
+from kcontrol.adapters.kafka.logs import partition_reader
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.errors import TopicError
+from tests.support.patience import HANG_MS
 from tests.unit.kafka.test_partitions import TOPIC_ID, ScriptedRpc, fetch_answer
 
 INFO = TopicInfo("t", TOPIC_ID, {0: 1}, {0: 5})
@@ -21,6 +23,11 @@ OLDER, NEWER = replace(INFO, leaders={0: 2}, epochs={0: 4}), replace(INFO, leade
 NOBODY = replace(INFO, leaders={0: -1})
 END = fetch_answer(0, (0, 0, b""))
 MOVED = fetch_answer(0, (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, b""))
+
+
+@pytest.fixture(autouse=True)
+def _leaders_may_be_looked_for_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_reader, "READ_TIMEOUT_MS", HANG_MS)
 
 
 def reader_of(rpc: ScriptedRpc) -> PartitionReader:

@@ -21,6 +21,7 @@ from kcontrol.adapters.kafka.client.protocol import FetchPosition, FetchResponse
 from kcontrol.adapters.kafka.client.rights import Operation, Right
 from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, RetriableError
+from tests.support.patience import HANG_MS
 
 TOPIC_ID = uuid.UUID(int=7)
 INFO = TopicInfo("t", TOPIC_ID, {0: 1, 1: 2}, {0: 5, 1: 9})
@@ -151,7 +152,7 @@ def test_what_a_topics_metadata_said_is_kept_until_it_is_forgotten_or_a_partitio
 
 
 def write(rpc: ScriptedRpc, partition: int = 0) -> Any:
-    tries = Backoff(1, 1, deadline_ms=5_000)
+    tries = Backoff(1, 1, deadline_ms=HANG_MS)
     return run(rpc, lambda client: client.write("t", partition, b"bytes", "tx", "writing", tries.begin()))
 
 

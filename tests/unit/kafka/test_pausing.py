@@ -12,6 +12,7 @@ import pytest
 
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
 from kcontrol.errors import ClusterError
+from tests.support.patience import HANG_S
 
 THREADS, TIMES = 8, 100
 BUSY = f"""
@@ -40,7 +41,7 @@ def test_none_of_its_threads_runs_any_more() -> None:
             assert child.stdout.readline() == "busy\n"
             found = set[str]()
             for _ in range(TIMES):
-                pause_child(child.pid)
+                pause_child(child.pid, HANG_S)
                 found |= states(child.pid)
                 os.kill(child.pid, signal.SIGCONT)
             assert found == {"T"}
@@ -51,12 +52,12 @@ def test_none_of_its_threads_runs_any_more() -> None:
 def test_one_that_has_ended_can_still_be_waited_for() -> None:
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        pause_child(child.pid)
+        pause_child(child.pid, HANG_S)
         assert child.wait() == 3
 
 
 def test_one_that_does_not_stop_in_time_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as child:
         try:
             monkeypatch.setattr(os, "waitid", lambda *_: None)
             with pytest.raises(ClusterError, match=f"process {child.pid} did not stop"):

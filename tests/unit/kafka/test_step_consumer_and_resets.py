@@ -41,22 +41,28 @@ class Client:
 
 
 class Steps:
-    """A log of steps that shows so many of its records when it is looked for resets, and afterwards all, piece by piece."""
+    """A log of steps that shows so many of its records when it is looked for resets, and afterwards all, piece by piece; or
+    those that are there by then."""
 
     def __init__(self, log: Sequence[StepBoundary], shown: int, pieces: Sequence[int]) -> None:
-        self.log, self.shown, self.pieces, self.begin = log, shown, pieces, 1
+        self.log, self.shown, self.pieces, self.begin, self.looked = log, shown, pieces, 1, 0
+        self.there, self.at_end, self.looks = len(log), False, 0
 
     async def begin_at_step(self, step: int) -> None:
         self.begin = step
 
     async def read_resets(self) -> list[StepBoundary]:
-        return [one for one in self.log[: self.shown] if one.reset is not None and one.step >= self.begin]
+        self.looks += 1
+        new, self.looked = self.log[self.looked : self.shown], max(self.looked, self.shown)
+        return [one for one in new if one.reset is not None and one.step >= self.begin]
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
-        found = [LoggedStep(one.step, one) for one in self.log if one.step >= self.begin]
+        given = sum(one.step < self.begin for one in self.log)
         for size in self.pieces:
-            piece, found = found[:size], found[size:]
-            yield piece
+            until = min(self.there, given + size)
+            piece, given = self.log[given:until], until
+            self.looked, self.at_end = max(self.looked, given), given == self.there
+            yield [LoggedStep(one.step, one) for one in piece]
 
     async def close(self) -> None:
         pass
@@ -125,3 +131,55 @@ def test_it_is_told_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(StepsVoidedError):
             next(steps)
         assert next(steps).number == 5
+
+
+def lagging(
+    monkeypatch: pytest.MonkeyPatch, log: Sequence[StepBoundary], there: int, pieces: Sequence[int]
+) -> Steps:
+    """A log of which so much is there when it is first looked at."""
+    steps = Steps(log, there, pieces)
+    steps.there = there
+    monkeypatch.setattr(step_consumer, "KafkaStepsLog", lambda *_: steps)
+    return steps
+
+
+def all_there(steps: Steps) -> None:
+    steps.there = steps.shown = len(steps.log)
+
+
+LATER = [*(boundary(step) for step in range(1, 7)), reset(7, to_step=2), boundary(8)]
+
+
+@pytest.mark.parametrize("pieces", [(6, 2), (2, 4, 2), (3, 3, 2), (4, 4)])
+def test_what_becomes_void_after_it_was_read_and_before_it_is_returned_is_not_returned(
+    client: Client, monkeypatch: pytest.MonkeyPatch, pieces: Sequence[int]
+) -> None:
+    """Whoever lags has read far ahead, or reads what a reset that is far ahead has made void."""
+    log = lagging(monkeypatch, LATER, 6, pieces)
+    with StepConsumer("p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), from_step=1) as steps:
+        assert [next(steps).number, next(steps).number] == [1, 2]
+        all_there(log)
+        assert next(steps).number == 8
+
+
+@pytest.mark.parametrize("pieces", [(6, 2), (4, 4)])
+def test_a_reset_that_takes_back_what_was_returned_is_told_before_anything_more_is(
+    client: Client, monkeypatch: pytest.MonkeyPatch, pieces: Sequence[int]
+) -> None:
+    log = lagging(monkeypatch, LATER, 6, pieces)
+    with StepConsumer("p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), from_step=1) as steps:
+        assert [next(steps).number for _ in range(4)] == [1, 2, 3, 4]
+        all_there(log)
+        with pytest.raises(StepsVoidedError) as void:
+            next(steps)
+        assert (void.value.first, void.value.last, void.value.next_step) == (3, 6, 8)
+        assert next(steps).number == 8
+
+
+def test_whoever_keeps_up_is_not_made_to_look(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = lagging(monkeypatch, [boundary(1), boundary(2)], 1, (1, 1))
+    with StepConsumer("p", ClusterSettings(bootstrap_servers="127.0.0.1:1"), from_step=1) as steps:
+        assert next(steps).number == 1
+        all_there(log)
+        assert next(steps).number == 2
+    assert log.looks == 1, "at the beginning"

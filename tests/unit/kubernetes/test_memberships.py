@@ -16,6 +16,7 @@ from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.unit.kubernetes.resources import resource
 
 CODE = {"file": "a.py", "text": "x"}
@@ -91,7 +92,7 @@ def one_pass(monkeypatch: pytest.MonkeyPatch, *found: dict[str, Any]) -> Callabl
     for name, fake in (("KubernetesObjects", objects), ("KafkaSide", Kafka), ("watch", _no_news)):
         monkeypatch.setattr(operator, name, fake)
     nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
-    runs = KubernetesOperator(nobody, (), OperatorTimes(look_s=60.0))
+    runs = KubernetesOperator(nobody, (), OperatorTimes(look_s=60.0, step_s=HANG_S))
     asyncio.run(runs.run(runs.stop))
     return lambda name: objects.statuses[PIPELINE, name]["regions"]
 

@@ -15,6 +15,7 @@ from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings
 from kcontrol.core.regions.records import RegionPods
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 from tests.unit.kubernetes.resources import resource
 
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
@@ -116,8 +117,8 @@ def one_pass(server: ApiServer, kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(operator, "KubernetesObjects", server)
     monkeypatch.setattr(operator, "KafkaSide", kafka)
     monkeypatch.setattr(operator, "watch", watch)
-    working = operator.KubernetesOperator(NOBODY)
-    asyncio.run(asyncio.wait_for(working.run(working.stop), 60))
+    working = operator.KubernetesOperator(NOBODY, times=operator.OperatorTimes(step_s=HANG_S))
+    asyncio.run(asyncio.wait_for(working.run(working.stop), HANG_S))
 
 
 def test_each_region_is_told_of_the_pods_of_its_own_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import resource
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -14,8 +16,9 @@ import pytest
 from kcontrol.adapters.lake.parquet import ParquetSteps
 from kcontrol.adapters.lake.rows import BatchRules
 from kcontrol.adapters.lake.target import LakeTarget
-from kcontrol.core.step.following import PlacedRecords, RecordPlace, StepVerdict
+from kcontrol.core.step.following import Applied, PlacedRecords, RecordPlace, StepVerdict
 from kcontrol.errors import DeliveryHaltedError, TargetAwayError
+from tests.support.patience import HANG_S
 
 DDL = "id BIGINT"
 
@@ -81,9 +84,10 @@ def test_who_comes_too_late_with_a_step_changes_nothing(target: LakeTarget, tmp_
 
     def meanwhile() -> Iterator[tuple[bytes | None, bytes | None, RecordPlace]]:
         yield from _records(7)
+        assert target.take() is not None
         assert _apply(target, 1, 1) is StepVerdict.NEXT
 
-    with pytest.raises(TargetAwayError, match="step 1 was there already"):
+    with pytest.raises(TargetAwayError, match="another process has taken this delivery over"):
         late.apply(1, "print", 1_000, meanwhile(), 0)
     late.open()
     assert late.apply(1, "print", 1_000, _records(1), 0).verdict is StepVerdict.DUPLICATE
@@ -99,6 +103,79 @@ def test_what_a_dead_one_has_staged_is_gone_when_the_next_one_begins(
     target.take()
     assert [*(tmp_path / "rows" / "_kcontrol").rglob("*.parquet")] == []
     assert _apply(target, 1, 1) is StepVerdict.NEXT
+
+
+def _steps(path: Path) -> ParquetSteps:
+    steps = ParquetSteps(path, "p", "out", DDL)
+    steps.open()
+    return steps
+
+
+@pytest.mark.parametrize("wakes", ["before it is begun", "after it was begun", "when it was taken"])
+def test_who_hangs_before_it_stages_adds_nothing_to_a_delivery_that_was_begun_anew(
+    tmp_path: Path, wakes: str
+) -> None:
+    zombie = _steps(tmp_path / "rows")
+    zombie.begin("log", 0)
+    zombie.clear()
+    held = zombie.read()
+    assert held is not None
+
+    def late() -> None:
+        with pytest.raises(TargetAwayError, match="another process has taken this delivery over"):
+            zombie.add(Applied("p", held.log_id, 1, "print"), 1_000, iter(()))
+
+    anew = _steps(tmp_path / "rows")
+    anew.forget()
+    if wakes == "before it is begun":
+        late()
+    anew.begin("log", 41)
+    if wakes == "after it was begun":
+        late()
+    anew.clear()
+    late()
+    found = anew.read()
+    assert found is not None
+    assert found.step == 41
+
+
+def test_who_hangs_before_it_stages_does_not_bring_back_what_a_person_has_taken_out(tmp_path: Path) -> None:
+    zombie = _steps(tmp_path / "rows")
+    zombie.begin("log", 0)
+    zombie.clear()
+    zombie.read()
+    other = _steps(tmp_path / "rows")
+    other.clear()
+    other.add(Applied("p", "log", 1, "print"), 1_000, iter(()))
+    shutil.rmtree(tmp_path / "rows" / "kcontrol_step=1")
+    with pytest.raises(TargetAwayError):
+        zombie.add(Applied("p", "log", 1, "print"), 1_000, iter(()))
+    other.add(Applied("p", "log", 1, "print"), 1_000, iter(()))
+
+
+def test_of_two_that_take_it_at_once_one_adds_the_step(
+    target: LakeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has moved away what there was before the other made its directory."""
+    late = _target(tmp_path / "rows", ddl=None)
+    late.open()
+    made = Path.mkdir
+
+    def both_at_once(self: Path, *more: Any, **named: Any) -> None:
+        monkeypatch.setattr(Path, "mkdir", made)
+        assert late.take() is not None
+        made(self, *more, **named)
+
+    monkeypatch.setattr(Path, "mkdir", both_at_once)
+    assert target.take() is not None
+
+    def meanwhile() -> Iterator[tuple[bytes | None, bytes | None, RecordPlace]]:
+        yield from _records(7)
+        assert _apply(target, 1, 1) is StepVerdict.NEXT
+
+    with pytest.raises(TargetAwayError, match="step 1 was there already"):
+        late.apply(1, "print", 1_000, meanwhile(), 0)
+    assert _ids(tmp_path / "rows") == [1]
 
 
 def test_a_directory_of_another_output_is_refused(target: LakeTarget, tmp_path: Path) -> None:
@@ -132,6 +209,6 @@ def test_no_room_left_is_waited_out_and_leaves_nothing(tmp_path: Path) -> None:
     """A limit of the process stands for the disk's end: the same call fails in the same place."""
     process = multiprocessing.get_context("spawn").Process(target=_fill, args=(tmp_path / "rows",))
     process.start()
-    process.join(60)
+    process.join(HANG_S)
     assert process.exitcode == 0
-    assert [each.name for each in (tmp_path / "rows" / "_kcontrol" / "staged").iterdir()] == []
+    assert [*(tmp_path / "rows" / "_kcontrol" / "staged").glob("*/*")] == []

@@ -16,10 +16,10 @@ from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.regions.following import KnownRegions
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+from tests.support.patience import HANG_S
+from tests.support.patient_http import patient_limits
 from tests.support.processes import until
 from tests.support.written_region import EXPECTED, regions, shown_in
-
-_PATIENCE_S = 180.0
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -31,11 +31,11 @@ def test_a_figure_is_that_of_the_log(name: str) -> None:
 
 
 def test_a_server_shows_all_of_them() -> None:
-    listener = Listener(HttpOptions(port=0))
+    listener = Listener(HttpOptions(port=0, limits=patient_limits()))
     nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
     def ask() -> str:
-        with httpx.Client(base_url=listener.url, timeout=_PATIENCE_S) as client:
+        with httpx.Client(base_url=listener.url, timeout=HANG_S) as client:
             until(lambda: client.get("/health/ready").status_code == 200, "the server is ready")
             return client.get("/metrics").text
 
@@ -49,7 +49,7 @@ def test_a_server_shows_all_of_them() -> None:
         await serving
         return found
 
-    shown = shown_in(asyncio.run(asyncio.wait_for(main(), _PATIENCE_S)))
+    shown = shown_in(asyncio.run(asyncio.wait_for(main(), HANG_S)))
     assert shown == EXPECTED
     known = {metric.name for metric in CATALOGUE if metric.name.startswith("kcontrol_region_")}
     assert {f"kcontrol_region_{name}" for name in shown} == known

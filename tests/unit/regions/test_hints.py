@@ -20,9 +20,9 @@ from kcontrol.adapters.hints import send_hints
 from kcontrol.core.regions.model import RegionSettings, RegionState
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import RegionSaid, SaidKind
+from tests.support.patience import HANG_S
 from tests.unit.regions.led import LedRegion
 
-_PATIENCE_S = 60.0
 SETTINGS = RegionSettings("orders", ("a", "mq", "pg"), participants=("mq", "pg"))
 
 
@@ -30,7 +30,7 @@ SETTINGS = RegionSettings("orders", ("a", "mq", "pg"), participants=("mq", "pg")
 def listening(family: socket.AddressFamily = socket.AF_INET, host: str = "127.0.0.1") -> Iterator[Any]:
     with socket.socket(family, socket.SOCK_DGRAM) as heard:
         heard.bind((host, 0))
-        heard.settimeout(_PATIENCE_S)
+        heard.settimeout(HANG_S)
         yield heard
 
 
@@ -140,12 +140,15 @@ def test_a_hint_makes_a_participant_look() -> None:
 
     with (
         told.serving() as server,
-        RegionParticipant("orders", "mq", server, hint="127.0.0.1:0", poll_s=86_400, lease_s=3_600) as member,
+        RegionParticipant(
+            *("orders", "mq", server),
+            **{"hint": "127.0.0.1:0", "poll_s": 86_400, "lease_s": 3_600, "timeout_s": HANG_S},
+        ) as member,
     ):
         threading.Thread(target=take_part, args=(member,), daemon=True).start()
-        address = told.hints.get(timeout=_PATIENCE_S)
-        assert heard.get(timeout=_PATIENCE_S) == 1
-        assert [told.looks.get(timeout=_PATIENCE_S) for _ in range(2)] == [1, 1], "then it waits"
+        address = told.hints.get(timeout=HANG_S)
+        assert heard.get(timeout=HANG_S) == 1
+        assert [told.looks.get(timeout=HANG_S) for _ in range(2)] == [1, 1], "then it waits"
         told.seq_id = 2
         send_hints([address])
-        assert heard.get(timeout=_PATIENCE_S) == 2
+        assert heard.get(timeout=HANG_S) == 2

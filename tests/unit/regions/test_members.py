@@ -16,6 +16,7 @@ from kcontrol.core.model import Claim, PipelinePhase, Status
 from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 NAMES = ("enrich", "totals")
@@ -27,6 +28,7 @@ class Pipelines:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kafka = MemoryKafka()
         monkeypatch.setattr(members, "pipeline_logs", self._logs)
+        monkeypatch.setattr(members, "HEARD_WITHIN_S", 10 * HANG_S)
         self.members = members.PipelineMembers(ClusterSettings(bootstrap_servers="127.0.0.1:1"), "orders")
 
     @asynccontextmanager

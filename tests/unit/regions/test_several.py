@@ -20,11 +20,11 @@ from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
 from tests.simulation.regions.asked import Asked
+from tests.support.patience import HANG_S
 from tests.unit.regions.led import IdleMembers
 
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 TIMES = RegionTimes(silence_ms=50, beat_ms=1, look_ms=10)
-_PATIENCE_S = 120.0
 
 
 class Log(MemoryRegionLog):
@@ -104,7 +104,7 @@ class World:
 async def looked_after(world: World, *names: str) -> AsyncIterator[None]:
     """By a process that is given these names, until the end of the block."""
     looks = RegionController(NOBODY, names, TIMES)
-    async with asyncio.timeout(_PATIENCE_S), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(HANG_S), asyncio.TaskGroup() as group:
         group.create_task(looks.run(lambda: None))
         yield
         looks.stop()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcontrol.adapters.registry import client as asking
 from kcontrol.adapters.registry.client import AVRO, PROTOBUF, RegistryClient
 from kcontrol.core.model import SchemaReference
 from kcontrol.definition.protos import file_of, pool_of
@@ -30,12 +31,12 @@ def registry() -> Iterator[Registry]:
 
 @pytest.fixture
 def client(registry: Registry) -> Iterator[RegistryClient]:
-    with RegistryClient(registry.settings) as made:
+    with RegistryClient(registry.patient) as made:
         yield made
 
 
 def of(registry: Registry, **changes: Any) -> RegistryClient:
-    return RegistryClient(registry.settings.model_copy(update=changes))
+    return RegistryClient(registry.patient.model_copy(update=changes))
 
 
 def test_a_schema_comes_with_those_that_it_needs_in_their_order(
@@ -133,26 +134,44 @@ def test_a_login_that_is_refused_names_the_setting_and_no_secret(registry: Regis
             client.schema(1)
         assert "mistyped" not in str(refused.value)
     assert "mistyped" not in repr(
-        registry.settings.model_copy(update={"client": {"basic.auth.user.info": "a:mistyped"}})
+        registry.patient.model_copy(update={"client": {"basic.auth.user.info": "a:mistyped"}})
     )
+
+
+class Hand:
+    """A clock that goes on while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_one_that_can_not_answer_is_asked_again_until_the_deadline(
-    registry: Registry, client: RegistryClient, status: int
+    registry: Registry, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After 100, 200 and 400 ms."""
     registry.broken = status
-    with pytest.raises(
-        RegistryAwayError, match=r"did not answer for schema 1 within 600 ms, at . tries: .*out of order"
+    monkeypatch.setattr(asking, "time", Hand())
+    with (
+        of(registry, deadline_ms=600) as client,
+        pytest.raises(
+            RegistryAwayError, match=r"did not answer for schema 1 within 600 ms, at 3 tries: .*out of order"
+        ),
     ):
         client.schema(1)
-    assert len(registry.asked) > 1
+    assert len(registry.asked) == 3
 
 
 def test_nobody_at_the_address_is_away_and_the_next_address_is_asked(registry: Registry) -> None:
     known = registry.add("orders-value", ORDER)
     with (
-        of(registry, url="http://127.0.0.1:1") as client,
+        of(registry, url="http://127.0.0.1:1", deadline_ms=600) as client,
         pytest.raises(RegistryAwayError, match="ConnectError"),
     ):
         client.schema(known)

@@ -14,6 +14,7 @@ from kcontrol.requests.asking import ask
 from kcontrol.requests.pipeline_requests import checkpoint_request
 from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.core.made import SPEC
 
 
@@ -52,7 +53,7 @@ def asked(before: Status, coordinator: Coordinator = _nobody, timeout_s: float =
                 await coordinator(log, requests[0])
                 return
 
-    return asyncio.run(asyncio.wait_for(run(), 20))
+    return in_virtual_time(run)
 
 
 def _is_request(logged: Logged) -> bool:

@@ -6,7 +6,16 @@ from dataclasses import replace
 from functools import reduce
 
 from kcontrol.core.log.control_view import PipelineView, evolve
-from kcontrol.core.model import AgentPlacement, ControlRecord, Desired, DesiredMode, Logged, NodeJoin
+from kcontrol.core.model import (
+    AgentPlacement,
+    ControlRecord,
+    Desired,
+    DesiredMode,
+    Logged,
+    NodeJoin,
+    PipelineSpec,
+    Tombstone,
+)
 from kcontrol.requests.endings import EndSeen, end_seen
 from tests.unit.core.made import SPEC
 
@@ -24,13 +33,24 @@ def join(generation: int | None, uuid: str = "u", node: int = 0) -> NodeJoin:
 
 
 def test_it_is_told_to_stop_once() -> None:
-    for seen in (end_seen(view(), END), end_seen(view(join(10)), END)):
+    for seen in (end_seen(view(join(10)), END), end_seen(view(join(10), join(11, "v")), END)):
         request = seen.request
         assert request is not None
         assert (request.mode, request.wish, seen.told) == (DesiredMode.STOPPED, END, False)
         told = view(join(10), request)
         assert told.desired() == request
         assert end_seen(told, END) == EndSeen(told=True)
+
+
+def test_of_another_pipeline_under_its_name_nothing_is_said() -> None:
+    """It was deleted, and submitted again by somebody who is about to start its nodes himself."""
+    before = view(join(10), Desired(SPEC.pipeline, DesiredMode.STOPPED, "e", END))
+    records: list[Tombstone | PipelineSpec] = [*map(Tombstone, before.latest), SPEC]
+    again = reduce(evolve, (Logged(10 + at, 0, one) for at, one in enumerate(records)), before)
+    assert again.desired() is None
+    assert end_seen(again, END) == EndSeen(told=False)
+    late = evolve(again, Logged(100, 0, join(10)))
+    assert end_seen(late, END).request is not None, "until a process joins that was on its way"
 
 
 def test_whose_newer_nodes_are_there_is_left_alone_and_what_comes_late_counts_no_more() -> None:

@@ -16,6 +16,7 @@ from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import graph_of
 from kcontrol.errors import RetriableError
 from tests.fakes.memory_kafka import Fate, MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.patience import HANG_S
 from tests.support.samples import boundary, output_slice
 from tests.unit.core.made import SPEC
 
@@ -116,7 +117,7 @@ def test_a_broker_that_does_not_say_where_an_output_ends_keeps_no_other_pipeline
         drain = Draining(graph_of([first.spec, second.spec]), {"p": first.held, "q": second.held})
         await first.held.hold(())
         await first.stands(1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             return await drain.go_on(), drain.late(), await drain.go_on(), drain.late()
 
     was_done, late, is_done, still_late = asyncio.run(run())

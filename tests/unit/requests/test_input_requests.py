@@ -32,6 +32,7 @@ from kcontrol.sessions.ports import Reach
 from kcontrol.views.pipeline_projection import Request
 from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.core.made import SPEC, boundary
 
 Make = Callable[[PipelineReader], Awaitable[Sequence[Request]]]
@@ -90,7 +91,7 @@ class Cluster:
                 acting.cancel()
                 self.logs = logs
 
-        return asyncio.run(asyncio.wait_for(run(), 20))
+        return in_virtual_time(run)
 
     @property
     def said(self) -> Status:

@@ -15,6 +15,8 @@ from kcontrol.core.model import (
     Logged,
     LoggedStep,
     NodeJoin,
+    NodePhase,
+    NodeState,
     PipelinePhase,
     Status,
 )
@@ -24,6 +26,7 @@ from kcontrol.requests.outcomes import Outcome, RequestState, outcome_of
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.layout_facts import layout_of
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.signs_of_life import SignsOfLife
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import FOUR, given
 
@@ -33,6 +36,7 @@ ASKED = LayoutRequest("p", "l1", 1, 3, 60_000)
 def world(*records: object, made: str = "") -> PipelineProjection:
     """Of a pipeline of two nodes and one step. made: by which request its layout was changed then."""
     found = PipelineProjection("p")
+    found.signs = SignsOfLife(lambda: 5)  # Time stands still.
     found.see_control(Logged(offset, 0, each) for offset, each in enumerate((FOUR, *records)))  # type: ignore[arg-type]
     steps = [boundary(1, nodes=2), *([replace(given(nodes=3), request_id=made, live=True)] if made else [])]
     found.see_steps(LoggedStep(offset, each) for offset, each in enumerate(steps))
@@ -83,6 +87,22 @@ def test_what_one_host_alone_can_read_is_not_brought_to_another() -> None:
     assert live_change(world(), 3, None).change.nodes == 3
     with pytest.raises(ConfigurationError, match="on host-0, host-1: shards can't be brought"):
         live_change(world(*joins), 3, None)
+
+
+def test_a_node_that_says_nothing_is_not_left_out_before_its_number_is_somewhere_else() -> None:
+    joins = [NodeJoin("p", node, f"n{node}", "host", 1) for node in range(2)]
+    dead, alive = (
+        NodeState("p", node, 1 + node, NodePhase.OPEN, 1, None, 1, -1, -1, (), "", 1, 0) for node in (1, 0)
+    )
+    found = world(*joins, dead)
+    now_ms = led(found)
+    found.see_control([Logged(92, now_ms, alive)])
+    with pytest.raises(
+        NotNowError, match=r"node 1 of pipeline 'p' says nothing.*kcontrol node FILE --node 1"
+    ):
+        layout_request(found, None, 1, (), 60_000, now_ms)
+    found.see_control([Logged(93, now_ms, replace(dead, beat=2))])
+    assert layout_request(found, None, 1, (), 60_000, now_ms)
 
 
 def test_nothing_is_asked_for_before_the_nodes_go_on_by_the_last_change() -> None:

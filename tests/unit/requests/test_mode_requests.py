@@ -15,6 +15,7 @@ from kcontrol.requests.outcomes import Outcome, RequestState
 from kcontrol.requests.pipeline_requests import mode_requests
 from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.core.made import SPEC
 
 RUNNING, PAUSED = PipelinePhase.RUNNING, PipelinePhase.PAUSED
@@ -49,7 +50,7 @@ class World:
             finally:
                 acting.cancel()
 
-        return asyncio.run(asyncio.wait_for(run(), 20))
+        return in_virtual_time(run)
 
 
 async def nobody(log: MemoryControlLog, request_id: str) -> None:

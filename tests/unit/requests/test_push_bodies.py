@@ -7,7 +7,8 @@ import json
 import pytest
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.push.bodies import CSV, JSON, NDJSON, BodyLimits, InputRow, Rules, content_of, rows_of
+from kcontrol.requests.push.bodies import CSV, JSON, NDJSON, InputRow, content_of, rows_of
+from kcontrol.requests.push.limits import BodyLimits, Rules
 from kcontrol.requests.push.schema import row_kind
 from tests.support.json_values import BAD, JSON_VALUES, SCHEMA
 

@@ -21,6 +21,7 @@ from kcontrol.core.regions.records import (
 )
 from kcontrol.errors import NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
+from tests.support.patience import HANG_S
 
 AWAY = RetriableError("no connection to broker 1")
 
@@ -79,10 +80,15 @@ def _views_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "read_on", lambda view, _: view)
 
 
+@pytest.fixture(autouse=True)
+def _a_broker_may_settle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_SETTLES_S", HANG_S)
+
+
 @pytest.mark.parametrize(("looks", "appends"), [(2, 0), (0, 2), (3, 1)])
 def test_a_broker_that_is_away_is_waited_for(looks: int, appends: int) -> None:
     asked = Asked(looks, appends)
-    assert ask(asked, 60.0, Answered()).seq_id == 7
+    assert ask(asked, HANG_S, Answered()).seq_id == 7
     assert len(asked.written) == appends + 1
     assert len({each.request_id for each in asked.written}) == 1, "the same request, which counts once"
 
@@ -103,13 +109,13 @@ def test_a_region_that_is_not_there_is_an_error_at_once() -> None:
     asked = Asked(0, 0)
     asked.definitions.clear()
     with pytest.raises(NotFoundError, match="there is no region 'all'"):
-        ask(asked, 60.0, Answered())
+        ask(asked, HANG_S, Answered())
 
 
 def test_who_may_not_ask_displaces_nobodys_wish() -> None:
     asked = Asked(0, 0)
     with pytest.raises(NotNowError, match="'b' may not ask for drains of region 'all': a may"):
-        ask(asked, 60.0, Answered(), "b")
+        ask(asked, HANG_S, Answered(), "b")
     assert asked.written == []
-    ask(asked, 60.0, Answered(), "a")
+    ask(asked, HANG_S, Answered(), "a")
     assert [each.member for each in asked.written] == ["a"]

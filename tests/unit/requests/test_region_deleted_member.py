@@ -22,6 +22,7 @@ from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 NAMES = ("enrich", "totals")
@@ -54,6 +55,7 @@ class World:
             yield PipelineReader(name, MemoryControlLog(self.kafka, name), MemoryStepsLog(self.kafka, name))
 
         monkeypatch.setattr(adapter, "pipeline_logs", logs)
+        monkeypatch.setattr(adapter, "HEARD_WITHIN_S", 10 * HANG_S)
         self.members = PipelineMembers(ClusterSettings(bootstrap_servers="127.0.0.1:1"), "orders")
 
     async def say(self, *records: ControlRecord) -> None:

@@ -28,6 +28,7 @@ from kcontrol.errors import (
 )
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 NAMES = ("a", "b", "c")
 CUT = RegionCut("all", 1, 1, tuple(CutPipeline(name, 5, (), ()) for name in NAMES))
@@ -58,7 +59,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch, failing: Mapping[str, KcontrolErro
         logs = _Logs(failing)
         monkeypatch.setattr(going_back, "_look", logs.look)
         monkeypatch.setattr(going_back, "plan_reset", logs.plan)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await plan_rollback(SETTINGS, CUT, "q1", ())
         return logs
 
@@ -94,7 +95,7 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_refused_because_of_i
         return ()
 
     async def run() -> tuple[tuple[BackPlan, ...], int]:
-        return await plan_region_rollback(SETTINGS, "all", 1, (), Path(), timeout_s=20)
+        return await plan_region_rollback(SETTINGS, "all", 1, (), Path(), timeout_s=HANG_S)
 
     @asynccontextmanager
     async def reader(*_: Any) -> AsyncIterator[Any]:
@@ -106,6 +107,7 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_refused_because_of_i
 
         yield SimpleNamespace(look=look, definition=SimpleNamespace(settings=settings))
 
+    monkeypatch.setattr(asking, "_SETTLES_S", HANG_S)
     monkeypatch.setattr(asking, "region_reader", reader)
     monkeypatch.setattr(asking, "plan_rollback", plan)
     assert asyncio.run(run()) == ((), 7)

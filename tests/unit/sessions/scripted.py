@@ -30,6 +30,7 @@ from kcontrol.errors import (
 )
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.ports import NextTransaction
+from tests.support.patience import HANG_S
 from tests.support.samples import desired
 
 
@@ -184,10 +185,10 @@ def drive(world: World, act: Callable[[CoordinatorSession], Awaitable[None]]) ->
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), HANG_S))
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while not condition():  # noqa: ASYNC110 - what is waited for is a list that the session fills
             await asyncio.sleep(0.001)

@@ -10,6 +10,7 @@ from kcontrol.core.events import FinishStep, NodeEvent, PartSaved, PinStep, Save
 from kcontrol.core.model import Checkpoint, SavedFiles, Watermark
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.engine_jobs import EngineJobs
+from tests.support.patience import HANG_S
 from tests.unit.core.made import checkpoint
 from tests.unit.sessions.engines import Clock, ScriptedEngine
 
@@ -77,7 +78,7 @@ def play(
         await jobs.parts.close()
         return events, engine.calls
 
-    return asyncio.run(asyncio.wait_for(run(), 10))
+    return asyncio.run(asyncio.wait_for(run(), HANG_S))
 
 
 def test_a_part_is_saved_beside_the_line_of_work() -> None:

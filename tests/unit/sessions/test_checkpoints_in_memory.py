@@ -23,6 +23,7 @@ from kcontrol.core.model import (
     ExchangeSlice,
     InputSlice,
     InputSpec,
+    LimitsSpec,
     LoggedStep,
     PipelineSpec,
     ReceivedPartition,
@@ -37,18 +38,25 @@ from kcontrol.core.model import (
 from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
+from kcontrol.sessions.restorable import limit
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_MS, HANG_S
 from tests.unit.core.made import SPEC
 
+DEADLINE_S = HANG_S
 TWO = replace(
     SPEC,
     nodes=2,
+    # Nobody is taken for dead because the machine stood still.
+    limits=replace(
+        SPEC.limits,
+        **{"heartbeat_timeout_ms": HANG_MS, "open_timeout_ms": HANG_MS},
+        **{"step_timeout_ms": HANG_MS, "replay_timeout_ms": HANG_MS},
+    ),
     inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),),
     policy=replace(SPEC.policy, clock_ms=20),
     checkpoint=CheckpointSpec("memory:", 100, 2, 0),
 )
-DEADLINE_S = HANG_S
 
 
 class WallClock:
@@ -346,8 +354,29 @@ class Unreadable(RememberingEngine):
         raise RetriableError("the store is away")
 
 
+class Silent(RememberingEngine):
+    async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing ever comes of it")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (Unreadable, "the store is away"),
+        (Silent, r"has not answered for 90 ms \(save_timeout\), looking which checkpoints can be opened"),
+    ],
+)
 @pytest.mark.parametrize("wiped", [False, True])
-def test_a_node_needs_the_store_only_if_it_needs_a_checkpoint(wiped: bool) -> None:
+def test_a_node_needs_the_store_only_if_it_needs_a_checkpoint(
+    wiped: bool, kind: type[RememberingEngine], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def briefly(limits: LimitsSpec, needed: bool) -> tuple[str, int]:
+        setting, most_ms = limit(limits, needed)
+        return setting, most_ms // 1_000
+
+    monkeypatch.setattr("kcontrol.sessions.restorable.limit", briefly)
+
     async def scenario(cluster: Cluster) -> None:
         await cluster.begin()
         cluster.node(0, set())
@@ -356,13 +385,13 @@ def test_a_node_needs_the_store_only_if_it_needs_a_checkpoint(wiped: bool) -> No
         await cluster.until(lambda: len(cluster.checkpoints()) >= 2)
         await killed(task)
         before = len(cluster.log)
-        task, _ = cluster.node(1, set() if wiped else disk, Unreadable)
+        task, _ = cluster.node(1, set() if wiped else disk, kind)
         if not wiped:
             await cluster.until(lambda: len(cluster.log) >= before + 3)
             return
         with pytest.raises(ExceptionGroup) as error:
             await task
         cluster.tasks.remove(task)
-        assert error.group_contains(RetriableError, match="the store is away")
+        assert error.group_contains(RetriableError, match=why)
 
     play(scenario)

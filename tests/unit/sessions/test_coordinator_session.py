@@ -52,6 +52,7 @@ from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from kcontrol.sessions.ports import NextTransaction
 from tests.simulation.specs import simulated_spec
+from tests.support.patience import HANG_MS, HANG_S
 from tests.support.played import spec_of
 from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
@@ -214,6 +215,10 @@ def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytes
     assert world.recorded == [(5, 6, made, 9, "step/1")]
 
 
+NEVER_MS = 10 * HANG_MS
+"""Longer than any test."""
+
+
 class Purges:
     """What a session wants deleted."""
 
@@ -259,7 +264,7 @@ def test_what_was_exchanged_in_steps_that_are_dropped_is_deleted(
         with contextlib.suppress(asyncio.CancelledError):
             await running
 
-    asyncio.run(asyncio.wait_for(act(), 10))
+    asyncio.run(asyncio.wait_for(act(), HANG_S))
     assert purges.asked == asked
 
 
@@ -276,7 +281,7 @@ def test_the_end_is_proved_under_the_epoch_that_is_named(monkeypatch: pytest.Mon
 
 def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     Script(monkeypatch, {Assigned: [Resign("a newer one")]})
-    assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
+    assert asyncio.run(asyncio.wait_for(session(World()).run(), HANG_S)) == "a newer one"
 
 
 def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(
@@ -285,7 +290,7 @@ def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(
     Script(monkeypatch, {Assigned: [InitProducer(1_000), Resign("a newer one")]})
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        asyncio.run(asyncio.wait_for(session(World()).run(), 10))
+        asyncio.run(asyncio.wait_for(session(World()).run(), HANG_S))
     assert [str(warning.message) for warning in warned] == []
 
 
@@ -322,7 +327,7 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
 
     async def scenario() -> None:
         denied: list[AccessError] = []
-        keeper = PartitionKeeper(0, fold, opened_as(Doomed), denied.append, reclaim_after_ms=60_000)
+        keeper = PartitionKeeper(0, fold, opened_as(Doomed), denied.append, reclaim_after_ms=NEVER_MS)
         keeper.start()
         keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
         await until(lambda: len(incarnations) == 2)
@@ -331,7 +336,7 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
         await until(lambda: len(incarnations) == 3)
         await keeper.stop()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))
     assert incarnations == ["a bug", "a newer one", "again a newer one"]
 
 
@@ -355,7 +360,7 @@ def test_a_keeper_that_is_not_allowed_says_so_and_tries_nothing_again() -> None:
         await keeper.stop()
         assert denied.empty()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))
 
 
 def test_a_session_of_a_deleted_pipeline_says_nothing_and_ends() -> None:
@@ -363,7 +368,7 @@ def test_a_session_of_a_deleted_pipeline_says_nothing_and_ends() -> None:
     spec = replace(simulated_spec(1, 0, False, 0), pipeline="p")
     world.control.extend([Logged(3, 0, spec), Logged(4, 0, Tombstone("p/spec"))])
     made = session(world)
-    assert asyncio.run(asyncio.wait_for(made.run(), 10)) == "the pipeline was deleted"
+    assert asyncio.run(asyncio.wait_for(made.run(), HANG_S)) == "the pipeline was deleted"
     assert (made.deleted_at, world.said) == (4, [])
 
 
@@ -388,7 +393,7 @@ def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(subm
         return [Logged(0, 0, spec), Logged(1, 0, deleted), Logged(2, 0, Tombstone("deleted/spec"))]
 
     async def scenario() -> None:
-        keeper = PartitionKeeper(0, fold, opened_as(Deleted), lambda _: None, reclaim_after_ms=60_000)
+        keeper = PartitionKeeper(0, fold, opened_as(Deleted), lambda _: None, reclaim_after_ms=NEVER_MS)
         keeper.start()
         await until(lambda: len(incarnations) == 1)
         if submitted_again:
@@ -401,4 +406,4 @@ def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(subm
         assert keeper.pipelines() == [spec.pipeline]
         await keeper.stop()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))

@@ -11,9 +11,9 @@ from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import Desired, DesiredMode, StepBoundary
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog
 from tests.unit.core.made import SPEC
-from tests.unit.sessions.test_checkpoints_in_memory import Cluster, play
+from tests.unit.sessions.test_checkpoints_in_memory import TWO, Cluster, play
 
-BY_THE_CLOCK = replace(SPEC, policy=replace(SPEC.policy, clock_ms=20))
+BY_THE_CLOCK = replace(TWO, nodes=1, inputs=SPEC.inputs, checkpoint=SPEC.checkpoint)
 
 
 def _steps(cluster: Cluster) -> list[int]:

@@ -31,6 +31,7 @@ from kcontrol.errors import (
     StepFailedError,
 )
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
+from tests.support.patience import HANG_S
 from tests.unit.core.made import LIMITS
 from tests.unit.core.staged import run, sent
 from tests.unit.sessions.engines import RESULT, Clock, ScriptedEngine
@@ -59,7 +60,7 @@ def play(scenario: Scenario, answers: int, fail: BaseException | None = None) ->
         jobs = EngineJobs(engine, Clock(), dispatch, logging.getLogger("test"))
         running = asyncio.create_task(jobs.run())
         scenario(jobs, engine)
-        await asyncio.wait_for(enough.wait(), 10)
+        await asyncio.wait_for(enough.wait(), HANG_S)
         running.cancel()
         return events
 

@@ -8,6 +8,7 @@ import pytest
 
 from kcontrol.errors import RetriableError
 from kcontrol.sessions.first_to_end import first_to_end
+from tests.support.patience import HANG_S
 
 
 class Endless:
@@ -24,7 +25,7 @@ class Endless:
 
 def test_the_first_to_end_ends_the_others() -> None:
     other = Endless()
-    asyncio.run(asyncio.wait_for(first_to_end(other(), asyncio.sleep(0)), 20))
+    asyncio.run(asyncio.wait_for(first_to_end(other(), asyncio.sleep(0)), HANG_S))
     assert other.cancelled
 
 
@@ -35,5 +36,5 @@ def test_the_first_to_fail_fails_all() -> None:
         raise RetriableError("no broker")
 
     with pytest.raises(RetriableError, match="no broker"):
-        asyncio.run(asyncio.wait_for(first_to_end(other(), fails()), 20))
+        asyncio.run(asyncio.wait_for(first_to_end(other(), fails()), HANG_S))
     assert other.cancelled

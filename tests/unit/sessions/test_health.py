@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import fields
 
 import pytest
 
 from kcontrol.core.events import CloseEngine, FinishStep, NodeEvent, OpenEngine, PinStep, RunStep
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint, LimitsSpec
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.limits import Limits
 from kcontrol.errors import HungError
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import DEFAULT_LIMITS, DEFAULT_SILENCE_MS, SHARES, HangLimits, Health
+from kcontrol.sessions.restorable import find_restorable
 from tests.unit.core.made import LIMITS, checkpoint
 from tests.unit.sessions.engines import Clock, ScriptedEngine
 from tests.unit.sessions.test_engine_jobs import work
@@ -87,6 +90,39 @@ class StuckEngine(ScriptedEngine):
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
         await asyncio.Event().wait()
+
+
+class StuckStore(ScriptedEngine):
+    """The storage of checkpoints hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        return ()
+
+
+def test_while_the_storage_of_checkpoints_does_not_answer_the_probe_says_so() -> None:
+    async def run() -> None:
+        hand = Hand()
+        health, engine = Health(monotonic_ms=hand), StuckStore()
+        steps = StepsView("p", checkpoints=(checkpoint(5, 1),))
+        looking = asyncio.create_task(
+            find_restorable(engine, steps, LIMITS, health, logging.getLogger("test"))
+        )
+        await engine.asked.wait()
+        assert health.wrong() == ""
+        hand.now_ms += 7
+        limit_ms = LIMITS.save_timeout_ms + GRACE_MS
+        assert health.doing() == f"looking which checkpoints can be opened for 7 ms, at most {limit_ms} ms"
+        looking.cancel()
+        await asyncio.wait([looking])
+        assert health.doing() == ""
+
+    asyncio.run(run())
 
 
 def test_an_engine_that_does_not_answer_ends_the_line_of_work() -> None:

@@ -14,6 +14,8 @@ from kcontrol.errors import RetriableError
 from kcontrol.sessions.publisher import Publisher
 from kcontrol.sessions.retrying import follow, until_deadline
 from kcontrol.sessions.ticker import Ticker
+from tests.support.patience import HANG_S
+from tests.support.virtual_time import in_virtual_time
 
 LOG = logging.getLogger("test")
 
@@ -52,7 +54,7 @@ async def publish(log: SlowLog, batches: Sequence[Publish]) -> None:
     running = asyncio.create_task(publisher.run())
     for batch in batches:
         publisher.put(batch)
-    await asyncio.wait_for(publisher.drained(), 10)
+    await asyncio.wait_for(publisher.drained(), HANG_S)
     running.cancel()
 
 
@@ -65,7 +67,7 @@ def test_a_fault_that_passes_is_waited_out() -> None:
             raise fault
         return "done"
 
-    assert asyncio.run(until_deadline(action, "trying", LOG)) == "done"
+    assert in_virtual_time(lambda: until_deadline(action, "trying", LOG)) == "done"
 
 
 def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -77,7 +79,7 @@ def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixtu
         if fault is not None:
             raise fault
 
-    asyncio.run(until_deadline(action, "trying", LOG))
+    in_virtual_time(lambda: until_deadline(action, "trying", LOG))
     assert caplog.messages == [
         "trying: one; trying again",
         "trying: two; trying again",
@@ -91,7 +93,7 @@ def test_a_fault_that_stays_is_an_error_that_names_what_was_tried() -> None:
         raise RetriableError("away")
 
     with pytest.raises(RetriableError, match=r"reading did not succeed within .* ms: away"):
-        asyncio.run(until_deadline(action, "reading", LOG, deadline_ms=100))
+        in_virtual_time(lambda: until_deadline(action, "reading", LOG, deadline_ms=100))
 
 
 def test_a_stream_is_opened_again_after_a_fault_and_gives_up_in_the_end() -> None:
@@ -105,7 +107,7 @@ def test_a_stream_is_opened_again_after_a_fault_and_gives_up_in_the_end() -> Non
         raise RetriableError("away")
 
     with pytest.raises(RetriableError, match="tailing did not succeed within 200 ms: away"):
-        asyncio.run(follow(stream, taken.append, "tailing", LOG, deadline_ms=200))
+        in_virtual_time(lambda: follow(stream, taken.append, "tailing", LOG, deadline_ms=200))
     assert taken == [1, 2]
     assert len(opened) > 3
 
@@ -116,7 +118,7 @@ def test_records_go_out_in_order_and_tombstones_end_an_append() -> None:
         Publish((desired(5),), ("k",)),
         Publish((desired(6),)),
     ]
-    asyncio.run(publish(log, batches))
+    in_virtual_time(lambda: publish(log, batches))
     assert [request for requests, _ in log.appends for request in requests] == [f"r{n}" for n in range(7)]
     ended_by_tombstone = next(append for append in log.appends if append[1])
     assert ended_by_tombstone[0][-1] == "r5"
@@ -125,7 +127,8 @@ def test_records_go_out_in_order_and_tombstones_end_an_append() -> None:
 
 def test_an_append_that_fails_is_made_again_before_the_next() -> None:
     log = SlowLog(faults=2)
-    asyncio.run(publish(log, [Publish((desired(0),)), Publish((), ("k",)), Publish((desired(1),))]))
+    batches = [Publish((desired(0),)), Publish((), ("k",)), Publish((desired(1),))]
+    in_virtual_time(lambda: publish(log, batches))
     assert [request for requests, _ in log.appends for request in requests] == ["r0", "r1"]
 
 
@@ -151,13 +154,13 @@ def test_the_ticker_ticks_and_wakes_earlier_when_asked() -> None:
         ticker = Ticker(clock, tick)
         running = asyncio.create_task(ticker.run())
         for now in (0, 30, 130):
-            await asyncio.wait_for(ticked.wait(), 10)
+            await asyncio.wait_for(ticked.wait(), HANG_S)
             ticked.clear()
             clock.now = now + 1
             ticker.wake_at(clock.now)
         running.cancel()
         return ticks
 
-    ticks = asyncio.run(scenario())
+    ticks = in_virtual_time(scenario)
     assert len(ticks) == 3
     assert ticks == sorted(ticks)

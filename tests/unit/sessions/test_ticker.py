@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kcontrol.sessions.ticker import Ticker
+from tests.support.patience import HANG_S
 
 
 class StillClock:
@@ -33,7 +34,7 @@ def test_a_cancel_counts_even_when_it_comes_together_with_a_wake_up(turns: int) 
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
-        done, _ = await asyncio.wait([running], timeout=1)
+        done, _ = await asyncio.wait([running], timeout=HANG_S)
         assert done, "it goes on"
         assert running.cancelled()
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from kcontrol.adapters.spark.channel import client as clients
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Question
+from kcontrol.adapters.spark.channel.settings import ChannelLimits
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
@@ -21,6 +23,7 @@ from tests.support.patience import HANG_S
 from tests.unit.spark.works import work
 
 DEADLINE_S = HANG_S
+PATIENT = ChannelLimits(handshake_s=HANG_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,10 @@ def answer(peer: Peer, question: Question[Any]) -> Said:
 
 
 @pytest.fixture
-def server() -> Iterator[ChannelServer]:
-    server = ChannelServer("127.0.0.1", answer, questions=(Echo, Fail))
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChannelServer]:
+    """It and its clients have as long as a test has to prove themselves."""
+    monkeypatch.setattr(clients, "ChannelLimits", lambda: PATIENT)
+    server = ChannelServer("127.0.0.1", answer, PATIENT, questions=(Echo, Fail))
     yield server
     server.close()
 

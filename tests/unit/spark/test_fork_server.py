@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from typing import Any
 import psutil
 import pytest
 
-from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE, WAIT_S
 from kcontrol.adapters.spark.session.fork_server.process import SWITCH, ServerProcess, early
 from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
+from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
-PATIENCE_S = 120.0
 HASH_SEED = {"PYTHONHASHSEED": "0"}
 """As PySpark sets it for its workers."""
 
@@ -66,9 +68,36 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 def await_server() -> None:
     """Until it has imported all: who does not get an answer for seconds is started and not forked."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(PATIENCE_S)
+        asking.settimeout(HANG_S)
         asking.connect(os.environ[ADDRESS])
         assert asking.recv(1) == HERE
+
+
+class Tries:
+    """A launcher whose server says nothing for seconds starts what it was to fork, as it is to. That, and nothing else, may
+    be tried again: on a machine that stands still it says nothing about either."""
+
+    def __init__(self) -> None:
+        self._until_s = time.monotonic() + HANG_S
+        self.begin()
+
+    def begin(self) -> None:
+        self._began_s = time.monotonic()
+
+    def was_forked(self, forked: bool) -> bool:
+        """False: try it again. Fails when it is to have been forked, and was not."""
+        now_s = time.monotonic()
+        assert forked or (now_s - self._began_s >= WAIT_S and now_s < self._until_s), "it was not forked"
+        self.begin()
+        return forked
+
+
+def look_forked(environment: dict[str, str], directory: Path) -> dict[str, Any]:
+    """In a process that was forked."""
+    tries = Tries()
+    while not tries.was_forked((found := look(environment, directory))["forked"]):
+        pass
+    return found
 
 
 def look(environment: dict[str, str], directory: Path, python: str = "") -> dict[str, Any]:
@@ -77,7 +106,7 @@ def look(environment: dict[str, str], directory: Path, python: str = "") -> dict
         command, env=environment, cwd=directory, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        out, errors = process.communicate("what it reads", PATIENCE_S)
+        out, errors = process.communicate("what it reads", HANG_S)
     assert process.returncode == 3, errors
     assert "an error" in errors
     found: dict[str, Any] = json.loads(out)
@@ -86,18 +115,20 @@ def look(environment: dict[str, str], directory: Path, python: str = "") -> dict
 
 def waiting(environment: dict[str, str]) -> tuple[subprocess.Popen[str], psutil.Process]:
     """What Spark has started, and the process that was forked for it."""
-    process = subprocess.Popen(
-        [environment[PYTHON], "-m", "wait"], env=environment, text=True, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    forked = psutil.Process(int(process.stdout.readline()))
-    assert forked.pid != process.pid
-    return process, forked
+    tries, command = Tries(), [environment[PYTHON], "-m", "wait"]
+    while True:
+        process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        forked = psutil.Process(int(process.stdout.readline()))
+        if tries.was_forked(forked.pid != process.pid):
+            return process, forked
+        process.kill()
+        process.wait()
 
 
 def test_a_forked_process_is_what_a_started_one_would_be(started: dict[str, str], tmp_path: Path) -> None:
     environment = {**started, "SPARK_SAID": "something"}
-    forked, plain = look(environment, tmp_path), look(environment, tmp_path, sys.executable)
+    forked, plain = look_forked(environment, tmp_path), look(environment, tmp_path, sys.executable)
     assert (forked.pop("forked"), plain.pop("forked")) == (True, False)
     assert forked.pop("parent") != plain.pop("parent")
     assert (forked.pop("there"), plain.pop("there")) == (["pandas", "pyarrow", "pyspark"], [])
@@ -110,21 +141,21 @@ def test_what_an_import_may_have_seen_otherwise_is_started_and_not_forked(
 ) -> None:
     found = look({**started, "MORE": "of the user"}, tmp_path)
     assert (found["forked"], found["more"]) == (False, "of the user")
-    assert look(started, tmp_path)["forked"]
+    assert look_forked(started, tmp_path)["forked"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_who_ends_what_was_started_ends_what_was_forked(started: dict[str, str], number: int) -> None:
     process, forked = waiting(started)
     process.send_signal(number)
-    forked.wait(PATIENCE_S)
-    assert process.wait(PATIENCE_S) == -number
+    forked.wait(HANG_S)
+    assert process.wait(HANG_S) == -number
 
 
 def test_who_waits_for_what_was_started_learns_of_the_end_of_what_was_forked(started: dict[str, str]) -> None:
     process, forked = waiting(started)
     forked.kill()
-    assert process.wait(PATIENCE_S) == 128 + signal.SIGKILL
+    assert process.wait(HANG_S) == 128 + signal.SIGKILL
 
 
 def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
@@ -135,10 +166,10 @@ def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
     assert server is not None
     server.kill()
     if sys.platform.startswith("linux"):
-        forked.wait(PATIENCE_S)
+        forked.wait(HANG_S)
     else:
         forked.kill()
-    assert process.wait(PATIENCE_S) == 1
+    assert process.wait(HANG_S) == 1
     assert not look(started, tmp_path)["forked"]
 
 
@@ -160,16 +191,22 @@ def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_i
 ) -> None:
     environment = {name: value for name, value in started.items() if name not in (PYTHON, ADDRESS)}
     command = [sys.executable, "-c", PARENT]
-    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        forked = psutil.Process(int(process.stdout.readline()))
-        server = forked.parent()
-        assert server is not None
-        address = Path(server.cmdline()[-2])
-        process.kill()
-        forked.wait(PATIENCE_S)
-        server.wait(PATIENCE_S)
-        assert not address.parent.exists()
+    tries = Tries()
+    while True:
+        with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            forked = psutil.Process(int(process.stdout.readline()))
+            server = forked.parent()
+            assert server is not None
+            if not tries.was_forked(server.pid != process.pid):
+                forked.kill()
+                continue
+            address = Path(server.cmdline()[-2])
+            process.kill()
+            forked.wait(HANG_S)
+            server.wait(HANG_S)
+            assert not address.parent.exists()
+            return
 
 
 @pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "local-cluster[1,1,1024]", None])
@@ -191,6 +228,18 @@ def test_a_python_that_the_user_has_chosen_is_used(
     before = dict(os.environ)
     with Forks().forking("local[2]"):
         assert dict(os.environ) == before
+
+
+def server_at(address: str) -> list[psutil.Process]:
+    """The system may show no arguments of a process for a moment after it was started."""
+    found: list[psutil.Process] = []
+
+    def look() -> bool:
+        found[:] = [each for each in psutil.Process().children() if address in each.cmdline()]
+        return bool(found)
+
+    until(look, "its server is there")
+    return found
 
 
 @pytest.fixture
@@ -243,7 +292,7 @@ def test_what_a_killed_server_has_left_is_cleared_away_and_one_that_runs_is_left
         monkeypatch.setattr(tempfile, "tempdir", short)
         killed, running = ServerProcess(), ServerProcess()
         left, kept = (Path(each.address).parent for each in (killed, running))
-        [process] = [each for each in psutil.Process().children() if killed.address in each.cmdline()]
+        [process] = server_at(killed.address)
         process.kill()
         process.wait()
         assert left.exists()

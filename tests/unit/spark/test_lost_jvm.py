@@ -12,6 +12,7 @@ from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.apps.node_service import end_task
 from kcontrol.core.events import Exit
+from tests.support.patience import HANG_S
 
 
 def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone(tmp_path: Path) -> Non
     running.cancel_jobs()
     for thread in threading.enumerate():
         if thread.name == CANCEL_THREAD:
-            thread.join(60)
+            thread.join(HANG_S)
     spark.sparkContext.cancelJobGroup.assert_called_once()
 
 
@@ -49,7 +50,7 @@ def test_a_session_that_loses_a_cancellation_is_cancelled_again() -> None:
     async def scenario() -> None:
         working = asyncio.create_task(stubborn())
         await asyncio.sleep(0)
-        await asyncio.wait_for(end_task(working), 30)
+        await asyncio.wait_for(end_task(working), HANG_S)
         assert working.result() == Exit("at last", False)
 
     asyncio.run(scenario())

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
 from kcontrol.adapters.spark.query.confluent import header_of
-from kcontrol.adapters.spark.values.avro_reader import BadValueError
 from kcontrol.adapters.spark.values.proto_reader import indexes_of, message_at, read_by, reader_message
 from kcontrol.adapters.spark.values.proto_types import message_type
 from kcontrol.adapters.spark.values.proto_writer import header_of_message, writer_of
 from kcontrol.definition.protos import pool_of, proto_schema, proto_text
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import BadValueError
 
 ORDER = """
 syntax = "proto3";

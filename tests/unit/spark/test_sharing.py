@@ -11,9 +11,10 @@ from kcontrol.adapters.kafka.write.turns import UNKNOWN_END, WriteTurn
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
+from tests.support.patience import HANG_S
 from tests.unit.spark.works import work
 
-TURN_S = DEADLINE_S = 20.0
+TURN_S = DEADLINE_S = HANG_S
 FIRST = (WriteTurn(0, 0, UNKNOWN_END),)
 
 

@@ -11,6 +11,7 @@ import pytest
 from kcontrol.apps import spark_start
 from kcontrol.apps.spark_start import SparkStart
 from kcontrol.errors import SparkSettingError
+from tests.support.patience import HANG_S
 
 
 class Sessions:
@@ -26,7 +27,7 @@ class Sessions:
         assert hushed
         self.asked.append((name, master))
         self.begun.set()
-        assert self.may_be.wait(30)
+        assert self.may_be.wait(HANG_S)
         if self._error is not None:
             raise self._error
         return f"session {len(self.asked)}"
@@ -59,7 +60,7 @@ def use(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_begins_at_once_and_is_the_one_that_is_given(sessions: Sessions) -> None:
     start = SparkStart("p", "local[2]")
     start.begin()
-    assert sessions.begun.wait(30)
+    assert sessions.begun.wait(HANG_S)
     start.prepare()
     assert sessions.forks == 0  # It has its own way to begin with that.
     sessions.may_be.set()
@@ -90,7 +91,7 @@ def test_what_is_wrong_is_said_where_it_is_wanted(monkeypatch: pytest.MonkeyPatc
 def test_what_is_not_wanted_is_ended_once_it_is_there(sessions: Sessions) -> None:
     start = SparkStart("p", None)
     start.begin()
-    assert sessions.begun.wait(30)
+    assert sessions.begun.wait(HANG_S)
     threading.Timer(0.05, sessions.may_be.set).start()
     start.end()
     assert sessions.ended == 1

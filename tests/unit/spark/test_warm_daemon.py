@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+from tests.support.patience import HANG_S
+
 LOOK = """
 import gc, json, sys, threading
 from kcontrol.adapters.spark.session.warm_daemon import warm_up
@@ -34,7 +36,7 @@ print(json.dumps({
 
 def test_a_forked_worker_finds_all_that_a_task_imports_and_nothing_to_collect() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     seen = json.loads(done.stdout.splitlines()[-1])
 

@@ -11,6 +11,7 @@ from kcontrol.core.model import InputSpec, Skipped, StepBoundary
 from kcontrol.sessions.ports import Held
 from kcontrol.views.completion import Completion, CompletionState, InputRecord
 from kcontrol.views.fates import fates
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC, boundary
 
 WHOLE = boundary(1, (5, 0), (9, 2))
@@ -38,7 +39,7 @@ class Kafka:
         return self.left
 
 
-def told(kafka: Kafka, step: StepBoundary | None, within_s: float = 60.0, **more: int) -> tuple[str, str]:
+def told(kafka: Kafka, step: StepBoundary | None, within_s: float = HANG_S, **more: int) -> tuple[str, str]:
     async def boundary_of(_: Completion) -> StepBoundary | None:
         return step
 

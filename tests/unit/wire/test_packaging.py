@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.patience import HANG_S
+
 ROOT = Path(__file__).parents[3]
 SOURCES = ("kcontrol", "schemas", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 COUNT = """
@@ -37,12 +39,12 @@ def test_a_wheel_brings_its_schemas_and_the_console(tmp_path: Path) -> None:
         "--no-index",
         "-w",
     ]
-    subprocess.run([*build, str(tmp_path), str(source)], check=True, timeout=120)
+    subprocess.run([*build, str(tmp_path), str(source)], check=True, timeout=2 * HANG_S)
     [wheel] = tmp_path.glob("*.whl")
     found = subprocess.run(
         [sys.executable, "-c", COUNT, str(wheel)],
         check=True,
-        timeout=60,
+        timeout=HANG_S,
         capture_output=True,
         text=True,
         cwd=tmp_path,

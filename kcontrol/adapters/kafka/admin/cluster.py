@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from aiokafka.protocol.admin import ApiVersionRequest
 
+from kcontrol.adapters.kafka.admin.fitting import check_own_topic
 from kcontrol.adapters.kafka.admin.topics import (
     COMPACTED,
     MAX_REPLICATION,
     TooFewBrokersError,
     TopicAdmin,
     TopicState,
-    check_own_topic,
 )
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
@@ -112,15 +112,15 @@ def find_or_make(
     state = admin.find(name, needs)
     if state is not None:
         return state, at_least
-    for replication in (wanted,) if wanted else range(MAX_REPLICATION, 0, -1):
-        safe = {**config, **_in_sync(settings, replication)}
-        try:
-            return admin.create(name, partitions, safe, replication), at_least
-        except TooFewBrokersError:
-            continue
-    raise TopicError(
-        f"{what} {name!r} can't be made: replication_factor is {wanted or 1}, but the cluster has {brokers} brokers."
-    )
+    try:
+        made = admin.create(
+            name, partitions, lambda replicas: {**config, **_in_sync(settings, replicas)}, wanted
+        )
+    except TooFewBrokersError as error:
+        raise TopicError(
+            f"{what} {name!r} can't be made: replication_factor is {wanted or 1}, but the cluster has {brokers} brokers."
+        ) from error
+    return made, at_least
 
 
 def _in_sync(settings: ClusterSettings, replication: int) -> dict[str, str]:

@@ -6,13 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.admin.cluster import find_or_make
-from kcontrol.adapters.kafka.admin.topics import (
-    COMPACTED,
-    TopicAdmin,
-    TopicState,
-    check_own_topic,
-    refuse_if_wrong,
-)
+from kcontrol.adapters.kafka.admin.fitting import check_own_topic, refuse_if_wrong
+from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.settings.cluster import ClusterSettings
 

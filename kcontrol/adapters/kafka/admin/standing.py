@@ -27,6 +27,7 @@ _LEAST_SESSION_MS = 6_000
 """What brokers take at least (`group.min.session.timeout.ms`)."""
 _TRIES = 20
 _TRY_AGAIN_S = 0.5
+_NOTHING = -1
 _REPLACED = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,
@@ -85,7 +86,24 @@ class GroupStanding:
             self._consumer, self._has = None, False
 
     def read(self) -> Applied | None:
-        """What was written last; None: nothing, or it is not kept any more."""
+        """What was written last; None: nothing, or it is not kept any more. Old, perhaps, unless this process has the
+        delivery: a broker may answer that has coordinated the group before. Then the member's own coordinator is asked, too,
+        which has had the group's replicas write down that it has the delivery, so it knows all that was written by then."""
+        place = self._told()
+        if self._has and max(int(place.offset), _NOTHING) != self._own_offset():
+            raise TargetAwayError(f"{self._what}: what a broker says of where the delivery stands is old")
+        return Applied(**json.loads(place.metadata)) if place.offset >= 0 and place.metadata else None
+
+    def _own_offset(self) -> int:
+        try:
+            (place,) = self._consumer.committed([TopicPartition(self._topic, 0)], TIMEOUT_S)
+        except KafkaException as error:
+            raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {error}") from error
+        if place.error is not None:
+            raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {place.error}")
+        return max(int(place.offset), _NOTHING)
+
+    def _told(self) -> Any:
         asked = [ConsumerGroupTopicPartitions(self._group, [TopicPartition(self._topic, 0)])]
         try:
             found = self._admin.list_consumer_group_offsets(
@@ -96,9 +114,7 @@ class GroupStanding:
         (place,) = found.topic_partitions
         if place.error is not None:
             raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {place.error}")
-        if place.offset < 0 or not place.metadata:
-            return None
-        return Applied(**json.loads(place.metadata))
+        return place
 
     def take(self) -> bool:
         """Whether the delivery is this process's now."""

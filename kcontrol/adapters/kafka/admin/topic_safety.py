@@ -6,6 +6,7 @@ A server does not wait for that: it answers with what it knows, and a thread of 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -19,6 +20,8 @@ from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.topic_safety import TRANSACTIONS, KnownSafety, TopicSafety, TopicSettings, unsafe
 from kcontrol.wire.addresses import is_topic
+
+_log = logging.getLogger(__name__)
 
 LOOK_TIMEOUT_S = 5.0
 """For each of the three questions: brokers, topics, settings."""
@@ -142,13 +145,11 @@ class KeptSafety:
             threading.Thread(target=self._work, name="kcontrol-topic-safety", daemon=True).start()
 
     def _work(self) -> None:
-        try:
-            while (kept := self._next()) is not None:
+        while (kept := self._next()) is not None:
+            try:
                 self._look(kept)
-        except BaseException:
-            with self._lock:
-                self._is_working = False
-            raise
+            except Exception:  # noqa: BLE001 - a bug ends one look, and not those that others have asked for
+                _log.exception("a look at how safe topics are has ended with an error")
 
     def _next(self) -> _Kept | None:
         with self._lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -156,17 +156,21 @@ class TopicAdmin:
         return found
 
     def create(
-        self, name: str, partitions: int, config: Mapping[str, str] | None = None, replication: int = 0
+        self,
+        name: str,
+        partitions: int,
+        config_of: Callable[[int], Mapping[str, str]] = lambda _: {},
+        replication: int = 0,
     ) -> TopicState:
         """Create a topic, and return it once it can be seen.
 
-        replication: how many times; 0: as far as there are brokers, at most 3 times. A broker that is away for a while counts:
-        it gets its replicas once it is back. One that another process has just created is returned as it is. Raises
-        TooFewBrokersError.
+        config_of: what is set, by how many times it is replicated. replication: how many times; 0: as far as there are
+        brokers, at most 3 times. A broker that is away for a while counts: it gets its replicas once it is back. One that
+        another process has just created is returned as it is. Raises TooFewBrokersError.
         """
         right = topic_right(name, Operation.CREATE)
         for times in (replication,) if replication else range(MAX_REPLICATION, 0, -1):
-            topic = _kafka.NewTopic(name, partitions, times, config=dict(config or {}))
+            topic = _kafka.NewTopic(name, partitions, times, config=dict(config_of(times)))
             try:
                 self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
                 break
@@ -340,60 +344,3 @@ class _TopicExistsError(Exception):
 
 class _TooManyError(Exception):
     """Kafka's INVALID_PARTITIONS: a topic has as many already, or more."""
-
-
-def check_own_topic(state: TopicState, what: str, partitions: int, replication: int) -> None:
-    """Refuse one of kcontrol's own topics that it could not work with.
-
-    replication: the least that is good enough. Raises TopicError naming every setting that is wrong and its
-    remedy.
-    """
-    wrong = []
-    policy = state.config.get("cleanup.policy", "")
-    if policy != COMPACTED:
-        wrong.append(
-            f"cleanup.policy is {policy!r} and must be 'compact', or old records would be lost (change "
-            "it with kafka-configs)"
-        )
-    if state.partitions != partitions:
-        wrong.append(
-            f"it has {state.partitions} partitions and must have {partitions} (delete it if it is new, "
-            "or use another prefix)"
-        )
-    refuse_if_wrong(state, what, replication, wrong)
-
-
-def refuse_if_wrong(state: TopicState, what: str, replication: int, wrong: Sequence[str]) -> None:
-    """Raise TopicError if something is wrong with a topic of kcontrol's own, or it is replicated less often than that.
-    wrong: what was found, with the remedies."""
-    if state.replication < replication:
-        wrong = [
-            *wrong,
-            f"it is replicated {state.replication} times and must be {replication} times (use "
-            "kafka-reassign-partitions)",
-        ]
-    if wrong:
-        raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
-
-
-def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int | None) -> list[str]:
-    """Sentences about inputs whose compaction could remove records that a replay still needs.
-
-    replay_window_ms: how far back a replay may begin; None: at the first step, for want of checkpoints.
-    """
-    said = []
-    for state in inputs:
-        lag_ms = int(state.config.get("min.compaction.lag.ms", "0"))
-        if COMPACTED not in state.config.get("cleanup.policy", ""):
-            continue
-        if replay_window_ms is None:
-            said.append(
-                f"Input topic {state.name!r} is compacted and there are no checkpoints: steps can't be "
-                "replayed for ever."
-            )
-        elif lag_ms < replay_window_ms:
-            said.append(
-                f"Input topic {state.name!r} is compacted with min.compaction.lag.ms={lag_ms}: set it to at "
-                f"least {replay_window_ms}, or steps can't be replayed after a compaction."
-            )
-    return said

@@ -8,6 +8,9 @@ broker out that it does not hear of, and from then on waiting for it is in vain,
 allowed. What any broker can answer (metadata, who coordinates) is asked of a second and a third one when the
 first takes long, those last that have hung lately. Making a connection never waits for another one. The
 brokers are found anew at the bootstrap addresses, too, each time that none of those answers that are known.
+
+A broker keeps silent only while it is listened to: when this process itself has stood still, as with the whole machine, that
+time is not held against any broker.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ HEDGE_S = 0.5
 LOOK_AROUND_S = 1.0
 """When a broker has said nothing for so long, and again after as long, the others are
 asked whether it is still there."""
+LOOKS = 4
+"""So often it is looked, within the time for an answer, whether there is any, so that of a time in which this process stood
+still only the part before the next look counts as silence."""
 SUSPECT_S = 10.0
 """A broker that did not answer is asked last for so long."""
 
@@ -95,7 +101,8 @@ class _Connection:
         """The answer, if the connection brings any within each `held_s + patience_s`: what was sent
         before may keep the broker busy."""
         timers: list[asyncio.TimerHandle] = []
-        self._watch(time.monotonic(), held_s, patience_s, timers)
+        now_s = time.monotonic()
+        self._watch(now_s, now_s, held_s, patience_s, timers)
         try:
             answer = await self._raw.send(request)
             self.answered_s = time.monotonic()
@@ -104,18 +111,26 @@ class _Connection:
             timers[-1].cancel()
 
     def _watch(
-        self, sent_s: float, held_s: float, patience_s: float, timers: list[asyncio.TimerHandle]
+        self,
+        since_s: float,
+        due_s: float,
+        held_s: float,
+        patience_s: float,
+        timers: list[asyncio.TimerHandle],
     ) -> None:
-        late_s = time.monotonic() - max(sent_s, self.answered_s) - held_s
+        """since_s: silent from then on at the earliest. due_s: when this look was to be."""
+        now_s = time.monotonic()
+        stood_s = max(0.0, now_s - due_s)
+        since_s = min(now_s, max(since_s, self.answered_s) + stood_s)
+        late_s = now_s - since_s - held_s
         if late_s >= patience_s:
             self.give_up(f"did not answer within {round((held_s + patience_s) * 1000)} ms")
             return
         if late_s >= LOOK_AROUND_S:
             self._look_around()
-        again_s = min(patience_s - late_s, LOOK_AROUND_S - min(late_s, 0))
-        timers.append(
-            asyncio.get_running_loop().call_later(again_s, self._watch, sent_s, held_s, patience_s, timers)
-        )
+        again_s = min(patience_s - late_s, min(LOOK_AROUND_S, patience_s / LOOKS) - min(late_s, 0))
+        rest = since_s, now_s + again_s, held_s, patience_s, timers
+        timers.append(asyncio.get_running_loop().call_later(again_s, self._watch, *rest))
 
     def give_up(self, why: str) -> None:
         """All that wait on it hear of it."""

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -29,6 +28,7 @@ from kcontrol.adapters.kafka.embedded import former_life, guard
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, Member, new_cluster_id, telling_lines
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
+from kcontrol.adapters.kafka.embedded.ports import free_ports
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -58,7 +58,7 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         *,
         heap_mb: int = 512,
-        start_timeout_s: float = 60.0,
+        start_timeout_s: float = 120.0,
         stop_timeout_s: float = 20.0,
         outlive_parent: bool = False,
         log_levels: Mapping[str, str] | None = None,
@@ -309,15 +309,6 @@ class EmbeddedBroker:
             f"The embedded broker at {self.bootstrap_servers} {what}. Its log is {self._dir.log}; it "
             f"ends with:\n{said}"
         )
-
-
-def free_ports(count: int) -> list[int]:
-    """Different ones, that nobody listens on at this moment."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def _refuse_busy(port: int) -> None:

@@ -20,8 +20,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
-from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker, free_ports
+from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker
 from kcontrol.adapters.kafka.embedded.files import MEMBER_DIRECTORY, DataDirectory, Member, new_cluster_id
+from kcontrol.adapters.kafka.embedded.ports import free_ports
 from kcontrol.backoff import Backoff
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings

@@ -34,11 +34,12 @@ _DEFAULTS: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
 }
 
-# A broker that was killed may come back only when its former life's session is over. Of one broker nobody
-# else takes over meanwhile; with several the session is Kafka's own, because how long a fault lasts is what a
-# cluster is tried for.
+# Of one broker nobody takes over, so that nothing is won when its own controller misses it after the whole machine stood still
+# for a while; its partitions would be without a leader then, and markers of transactions may be lost (`former_life`). One
+# that was killed does not have to wait: its former life is noted to be over before. With several the session is Kafka's own,
+# because how long a fault lasts is what a cluster is tried for.
 _SESSION_ALONE: Mapping[str, str] = {
-    "broker.session.timeout.ms": "2000",
+    "broker.session.timeout.ms": "60000",
     "broker.heartbeat.interval.ms": "250",
 }
 _SESSION: Mapping[str, str] = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 
 from kcontrol.adapters.kafka.admin.cluster import find_or_make
-from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState, refuse_if_wrong
+from kcontrol.adapters.kafka.admin.fitting import refuse_if_wrong
+from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -9,13 +9,28 @@ from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.model import Replica
 from kcontrol.errors import KcontrolError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry, beat_bytes, beat_of, entry_bytes, entry_of
 
+OF_ANOTHER_LOG = (
+    "no entry of the cluster's log has confirmed the snapshot at offset {}, so that is of another log, which was deleted: end "
+    "all agents, and delete the topics of the log and of its snapshots both"
+)
+
 
 class LogCutError(KcontrolError):
-    """What should be read next was deleted from the log, after a snapshot: that is to be read instead."""
+    """What should be read next was deleted from the log, after a snapshot: that is to be read instead. begin: where the log
+    begins."""
+
+    def __init__(self, begin: int) -> None:
+        super().__init__(f"the cluster's log begins at offset {begin}")
+        self.begin = begin
+
+    def is_bridged_by(self, snapshot: Replica | None, known: Replica) -> bool:
+        """Whether whoever knows this much can go on with the log from that snapshot."""
+        return snapshot is not None and snapshot.offset >= max(known.offset, self.begin - 1)
 
 
 class KafkaClusterLog:
@@ -47,7 +62,7 @@ class KafkaClusterLog:
     async def _look_where_it_begins(self) -> None:
         begin = await self._reader.begin()
         if begin > self._reader.position:
-            raise LogCutError(f"the cluster's log begins at offset {begin}")
+            raise LogCutError(begin)
 
     async def append(self, entry: ClusterEntry) -> int:
         """Its offset. Raises RetriableError: it may or may not have been written."""

@@ -61,6 +61,8 @@ class PartitionReader:
         self._epoch = -1
         self._turn = asyncio.Lock()
         self.position = position
+        self.at_end = False
+        """Whether there was nothing behind the last records that a `tail` has brought, as its broker knew."""
 
     @property
     def where(self) -> str:
@@ -76,6 +78,7 @@ class PartitionReader:
             async with self._turn:
                 records = [record for record in answer.visible.records if record.offset >= self.position]
                 self.position = max(self.position, answer.visible.next_offset)
+                self.at_end = self.position >= answer.end
             if records:
                 yield records
 
@@ -233,6 +236,10 @@ class PartitionReader:
             # There is nothing between here and the end: compaction has removed it.
             visible = Visible([], max(position, end))
         return _Answer(visible, end, part.high_watermark)
+
+    async def topic_id(self) -> uuid.UUID:
+        """Of the topic that is read. Raises RetriableError, TopicError, AccessError."""
+        return (await self._topic_info()).topic_id
 
     async def _topic_info(self) -> TopicInfo:
         info = await self._partitions.topic(self._topic)

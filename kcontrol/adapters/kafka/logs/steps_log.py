@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, topic_id_text
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
@@ -51,6 +51,8 @@ class KafkaStepsLog:
         self._codec = RecordCodec()
         self._left_out = 0
         """Where reading has begun: schemas before that have not been seen."""
+        self._looked = 0
+        """Up to where `read_resets` has looked."""
 
     async def begin_at_checkpoint(self) -> Checkpoint | None:
         """As the port says."""
@@ -87,17 +89,19 @@ class KafkaStepsLog:
         return found
 
     async def read_resets(self) -> list[StepBoundary]:
-        """Those from where this stands up to the end, read piece by piece. It stands there afterwards, too."""
-        begin, end, found = self._reader.position, await self._reader.end(), list[StepBoundary]()
-        while self._reader.position < end:
-            records, self._reader.position = await self._reader.read_some(self._reader.position)
+        """Those from where this stands up to the end, read piece by piece; when it is called again, those that it has not
+        looked at yet. This stands where it stood."""
+        begin, end = max(self._reader.position, self._looked), await self._reader.end()
+        found: list[StepBoundary] = []
+        while begin < end:
+            records, begin = await self._reader.read_some(begin)
             decoded = (each.record for each in await self._decode_all(records))
             found += [each for each in decoded if isinstance(each, StepBoundary) and each.reset is not None]
-        self._reader.position = begin
+        self._looked = begin
         return found
 
     def _begin(self, offset: int) -> None:
-        self._reader.position = self._left_out = offset
+        self._reader.position = self._left_out = self._looked = offset
 
     async def read_to_end(self) -> list[LoggedStep]:
         """As the port says."""
@@ -115,6 +119,15 @@ class KafkaStepsLog:
     def pass_over(self, offset: int) -> None:
         """As the port says."""
         self._reader.position = max(self._reader.position, offset)
+
+    async def log_id(self) -> str:
+        """Kafka's id of the topic that is read: another one once the pipeline was deleted and made anew."""
+        return topic_id_text(await self._reader.topic_id())
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there was nothing behind what the last `tail` has brought."""
+        return self._reader.at_end
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for records in self._reader.tail():

@@ -4,7 +4,8 @@ older than anybody may ask again."""
 from __future__ import annotations
 
 from kcontrol.adapters.kafka.admin.cluster import find_or_make
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin, refuse_if_wrong
+from kcontrol.adapters.kafka.admin.fitting import refuse_if_wrong
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.admin.cluster import find_or_make
-from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, check_own_topic
+from kcontrol.adapters.kafka.admin.fitting import check_own_topic
+from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.settings.cluster import ClusterSettings
 

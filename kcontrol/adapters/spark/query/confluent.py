@@ -16,12 +16,12 @@ from typing import Any
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import AskOutputSchema, AskSchemas
-from kcontrol.adapters.spark.values.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.values.avro_resolution import resolved_reader, same_values, whole_schema
 from kcontrol.adapters.spark.values.proto_reader import indexes_of, message_at, read_by, reader_message
 from kcontrol.core.model import InputSchema, SchemaReference
 from kcontrol.definition.protos import file_of, pool_of
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import BadValueError, reader_of
 
 MAGIC = b"\x00"
 HEADER_BYTES = 5

@@ -29,7 +29,6 @@ from kcontrol.adapters.spark.query.confluent import (
     output_id,
 )
 from kcontrol.adapters.spark.values.avro_columns import PIECE_ROWS, encode_row, schema_of, value_udf
-from kcontrol.adapters.spark.values.avro_reader import reader_of
 from kcontrol.adapters.spark.values.avro_resolution import resolved_reader, whole_schema
 from kcontrol.adapters.spark.values.avro_types import spark_type
 from kcontrol.adapters.spark.values.json_schema import json_schema
@@ -40,6 +39,7 @@ from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.protos import ProtoSchema, proto_schema
 from kcontrol.definition.schemas import schema_text
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import reader_of
 
 NO_ID = "it does not begin with a zero byte and a schema's id of four: no serializer of a schema registry wrote it"
 

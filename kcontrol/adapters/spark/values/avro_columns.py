@@ -20,10 +20,10 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from kcontrol.adapters.spark.values.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.values.avro_types import avro_schema, spark_type
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import BadValueError, reader_of
 
 SINGLE_OBJECT = b"\xc3\x01"
 HEADER_BYTES = 10

@@ -14,7 +14,9 @@ from typing import Any
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
-from kcontrol.adapters.spark.values.avro_reader import (
+from kcontrol.core.model import SchemaReference
+from kcontrol.errors import ConfigurationError
+from kcontrol.wire.avro_reader import (
     CELLS_PER_BYTE,
     BadValueError,
     Datum,
@@ -23,8 +25,6 @@ from kcontrol.adapters.spark.values.avro_reader import (
     read_blocks,
     with_logical_type,
 )
-from kcontrol.core.model import SchemaReference
-from kcontrol.errors import ConfigurationError
 
 _LOGICAL = ("logicalType", "precision", "scale")
 _PROMOTIONS: Mapping[tuple[str, str], Callable[[Any], Any]] = {

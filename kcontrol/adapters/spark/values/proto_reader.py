@@ -17,7 +17,6 @@ from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from kcontrol.adapters.spark.values.avro_reader import CELLS_PER_BYTE, BadValueError
 from kcontrol.adapters.spark.values.proto_types import (
     LARGE,
     MESSAGES,
@@ -32,6 +31,7 @@ from kcontrol.adapters.spark.values.proto_types import (
     whole_range,
 )
 from kcontrol.definition.protos import ProtoSchema, pool_of
+from kcontrol.wire.avro_reader import CELLS_PER_BYTE, BadValueError
 
 _MAX_DEPTH = 100
 _WHOLE = (*SMALL, *MIDDLE, *LARGE)

@@ -43,6 +43,8 @@ class Changing:
     """For the status: how far it is, or what became of the newest that was asked for."""
     heard: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """By node that is to be: the process that makes ready for it, and when it was last heard of under this claim."""
+    doubted: str = ""
+    """The request of which a predecessor may have said that it is over, and what it said can't be read any more."""
 
     def wants_checkpoint(self, newest: int) -> bool:
         """Whether one is due for what is to be copied. newest: the step of the one that there is."""
@@ -69,6 +71,10 @@ class Changing:
         """Nothing is under way any more."""
         return replace(self, now=None, told=told)
 
+    def doubting(self, request_id: str) -> Changing:
+        """Somebody who had been replaced has written over what a predecessor had said."""
+        return replace(self, doubted=request_id)
+
     def claiming(self) -> Changing:
         """Nobody was heard under this claim, and what was begun under another is begun again."""
-        return Changing(told=self.told)
+        return Changing(told=self.told, doubted=self.doubted)

@@ -49,11 +49,42 @@ def test_what_older_steps_have_written_is_not_forgotten(asked: int, position: in
     before says that there is nothing."""
     ends = {(MADE, 0): 10, (MADE, 1): asked}
     places = {
-        "enrich": places_of(WRITER[1:], ends, written_up_to(WRITER)),
+        "enrich": places_of(WRITER[1:], ends, written_up_to(WRITER[:1])),
         "totals": places_of([read(7, 10, position)], {}),
     }
     cut = newest_cut(CHAIN, places)
     assert (cut is not None) is (found and asked == AS_IT_IS)
+
+
+def test_markers_and_aborted_records_behind_a_sparse_partition_hide_no_cut() -> None:
+    """Partition 1 was last written to by step 1, then an attempt was aborted; its reader has made no step because of that."""
+    before = written_up_to(WRITER[:1])
+    totals = places_of([read(6, 7, 6), read(7, 10, 6)], {})
+    for end in (AS_IT_IS, AS_IT_IS + 2):
+        ends = {(MADE, 0): 10, (MADE, 1): end}
+        cut = newest_cut(CHAIN, {"enrich": places_of(WRITER[1:], ends, before), "totals": totals})
+        assert cut is not None
+        assert {name: one.cut.step for name, one in cut.items()} == {"enrich": 3, "totals": 7}
+    # Of what lies between, nobody knows whether it counts.
+    ends = {(MADE, 0): 10, (MADE, 1): 9}
+    places = {
+        "enrich": places_of(WRITER[1:], ends, before),
+        "totals": places_of([read(7, 10, 8)], {}),
+    }
+    assert newest_cut(CHAIN, places) is None
+
+
+def test_what_was_aborted_before_the_first_record_of_a_partition_hides_no_cut() -> None:
+    """Step 3 writes to partition 1, in which step 1 has written, with aborted records between; its reader has not seen that."""
+    steps = [*WRITER[:2], wrote(3, (0, 7, 9), (1, 12, 13))]
+    ends = {(MADE, 0): 10, (MADE, 1): 14}
+    places = {
+        "enrich": places_of(steps[1:], ends, written_up_to(steps[:1])),
+        "totals": places_of([read(6, 7, 6)], {}),
+    }
+    cut = newest_cut(CHAIN, places)
+    assert cut is not None
+    assert cut["enrich"].cut.step == 2
 
 
 def test_a_log_that_ends_before_what_is_known_to_be_committed_is_refused() -> None:

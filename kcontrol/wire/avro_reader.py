@@ -33,6 +33,10 @@ class BadValueError(ValueError):
     """Why a value is no datum of its schema, or none that its columns can hold."""
 
 
+class TooManyCellsError(BadValueError):
+    """Its arrays and maps hold more than they may."""
+
+
 @dataclass(slots=True)
 class Datum:
     """A value that is being read. cells: what its arrays and maps may still hold, in values of columns."""
@@ -193,7 +197,7 @@ def read_blocks(datum: Datum, least: int, cells: int, item: Callable[[Datum], No
             raise BadValueError(f"{count} items are to follow, for which too few bytes are left")
         datum.cells -= count * cells
         if datum.cells < 0:
-            raise BadValueError("its arrays and maps hold more than max_cells allows")
+            raise TooManyCellsError("its arrays and maps hold more than max_cells allows")
         for _ in range(count):
             item(datum)
         if end not in (-1, datum.at):

@@ -1,0 +1,75 @@
+"""What `kcontrol place` says when it is asked again for what its user has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kcontrol.apps.agent import looking, placing
+from kcontrol.apps.agent.looking import ClusterView
+from kcontrol.apps.agent.placing import place
+from kcontrol.core.cluster.entries import ClusterEntry, Prepare
+from kcontrol.core.model import AgentPlacement, ControlRecord, Desired, DesiredMode
+from kcontrol.errors import TopicError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.reader import PipelineReader
+from kcontrol.wire.cluster import StampedEntry
+from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
+from tests.unit.core.made import SPEC
+
+JOB = SPEC.pipeline
+
+
+class ClusterLog:
+    """In memory."""
+
+    def __init__(self, _settings: ClusterSettings) -> None:
+        self.entries: list[ClusterEntry] = [Prepare("a", "a-1", slots=1)]
+        self.read = 0
+
+    async def read_to_end(self) -> list[StampedEntry]:
+        new, self.read = range(self.read, len(self.entries)), len(self.entries)
+        return [StampedEntry(offset, self.entries[offset]) for offset in new]
+
+    async def append(self, entry: ClusterEntry) -> int:
+        self.entries.append(entry)
+        return len(self.entries) - 1
+
+
+def placed_again(monkeypatch: pytest.MonkeyPatch, *said: ControlRecord) -> tuple[str, ...]:
+    """What is said the second time. said: in the pipeline's log meanwhile."""
+    kafka = MemoryKafka()
+
+    @asynccontextmanager
+    async def logs(_settings: ClusterSettings, _pipeline: str) -> AsyncIterator[PipelineReader]:
+        if not said:
+            raise TopicError("there is no control topic")
+        yield PipelineReader(JOB, MemoryControlLog(kafka, JOB), MemoryStepsLog(kafka, JOB))
+
+    async def play() -> tuple[str, ...]:
+        view = ClusterView(ClusterSettings(bootstrap_servers="nowhere:1"))
+        await place(view, JOB, 1, "p.py")
+        await MemoryControlLog(kafka, JOB).append([SPEC, *said])
+        return (await place(view, JOB, 1, "p.py")).changes
+
+    monkeypatch.setattr(looking, "KafkaClusterLog", ClusterLog)
+    monkeypatch.setattr(placing, "pipeline_logs", logs)
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("mode", [DesiredMode.STOPPED, DesiredMode.PAUSED])
+def test_what_its_user_has_stopped_stays_so_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, mode: DesiredMode
+) -> None:
+    unchanged, stays = placed_again(monkeypatch, Desired(JOB, mode, "mine"))
+    assert unchanged == f"job {JOB}: submitted again, unchanged"
+    assert stays == f"pipeline {JOB} stays {mode}, as its user has asked: kcontrol resume {JOB} has it run"
+
+
+def test_nothing_is_said_of_what_runs_or_is_about_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_before = Desired(JOB, DesiredMode.STOPPED, "end", AgentPlacement(0, 0))
+    for said in ([], [Desired(JOB, DesiredMode.RUNNING, "mine")], [end_before]):
+        assert len(placed_again(monkeypatch, *said)) == 1

@@ -1,0 +1,115 @@
+"""A log that seems to be another one, or shorter than what was delivered, is looked at again before a delivery halts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from kcontrol.apps.deliver import delivery as delivering
+from kcontrol.apps.deliver.delivery import Delivery, DeliveryOptions
+from kcontrol.apps.deliver.log_watch import LogWatch
+from kcontrol.apps.deliver.progress import DeliveryState, Progress
+from kcontrol.apps.deliver.target import Target
+from kcontrol.core.step.following import Applied, Guarantee, LogFacts
+from kcontrol.errors import DeliveryHaltedError
+from kcontrol.settings.cluster import ClusterSettings
+
+HELD = Applied("p", "new", 5)
+OPTIONS = DeliveryOptions(poll_s=0.01, settle_s=0.05)
+
+
+class _Target:
+    """Holds step 5 of the log `new`."""
+
+    guarantee, kind, held_by, name = Guarantee.EXACTLY_ONCE, "test", "", "target"
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def applied(self) -> Applied | None:
+        return HELD
+
+    def take(self) -> Applied | None:
+        return HELD
+
+    def halted(self, reason: str) -> None: ...
+
+    def beat(self, last_in_log: int) -> None: ...
+
+
+class _Watch:
+    """Shows these logs one after the other, and the last one ever after."""
+
+    lag_steps, given, last = 0, 5, 5
+
+    def __init__(self, *shown: LogFacts) -> None:
+        self.shown, self.looks = list(shown), 0
+
+    def facts(self) -> LogFacts:
+        self.looks += 1
+        return self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
+
+    def begin(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def delivered(self, step: int) -> None: ...
+
+
+class _NoSteps:
+    """A StepConsumer for which none come: the delivery is told to end."""
+
+    ends: Any = None
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __enter__(self) -> _NoSteps:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def streamed(self) -> Iterator[Any]:
+        type(self).ends()
+        return iter(())
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, watch: _Watch) -> Progress:
+    progress = Progress()
+    settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
+    delivery = Delivery(
+        settings, "p", "out", cast(Target, _Target()), OPTIONS, progress, cast(LogWatch, watch)
+    )
+
+    class Consumer(_NoSteps):
+        ends = staticmethod(delivery.stop)
+
+    monkeypatch.setattr(delivering, "StepConsumer", Consumer)
+    delivery.run()
+    return progress
+
+
+@pytest.mark.parametrize(
+    "shown", [LogFacts("p", "old", 1, 9), LogFacts("p", "new", 1, 4), LogFacts("p", "old", 1, 3)]
+)
+def test_what_a_broker_shows_that_is_behind_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, shown: LogFacts
+) -> None:
+    watch = _Watch(shown, shown, shown, LogFacts("p", "new", 1, 9))
+    assert _run(monkeypatch, watch).facts.state is DeliveryState.STOPPED
+    assert watch.looks == 4
+
+
+def test_another_log_halts_it_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DeliveryHaltedError, match="was deleted and made anew"):
+        _run(monkeypatch, _Watch(LogFacts("p", "other", 1, 9)))
+
+
+def test_another_pipeline_and_steps_that_are_gone_halt_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shown in (LogFacts("another", "new", 1, 9), LogFacts("p", "new", 7, 9)):
+        watch = _Watch(shown)
+        with pytest.raises(DeliveryHaltedError):
+            _run(monkeypatch, watch)
+        assert watch.looks == 2
