@@ -219,7 +219,7 @@ def _given(number_from: Path | None, *, standby: bool, serves: bool) -> GivenNum
         return None
     if not standby or serves:
         raise ConfigurationError(
-            "--number-from is for agents, with --standby and without --port: leave it out, and say --node"
+            "--number-from is for agents, with --standby and without --metrics-port: leave it out, and say --node"
         )
     return given_number(number_from)
 

@@ -43,11 +43,11 @@ def _a_second_process_is_started_for_who_stood_by() -> Patches:
 
 
 def _nobody_stands_by_for_who_was_given_a_place() -> Patches:
-    def fill_standbys(self: Placing, missing: list[Unit]) -> None:
-        right(self, [unit for unit in missing if unit[2] not in self._given.get(unit[0], ())])
+    def best(self: Placing, unit: Unit) -> str | None:
+        return None if unit[2] in self._given.get(unit[0], ()) else right(self, unit)
 
-    right = Placing.fill_standbys
-    return (patch.object(Placing, "fill_standbys", fill_standbys),)
+    right = Placing._best_for_standby
+    return (patch.object(Placing, "_best_for_standby", best),)
 
 
 def _a_standby_that_can_not_run_fails_its_job() -> Patches:

@@ -72,7 +72,7 @@ def test_its_command_has_no_number_of_its_own(tmp_path: Path) -> None:
     assert "--new" not in found
 
 
-@pytest.mark.parametrize("more", [(), ("--standby", "--port", "8123")])
+@pytest.mark.parametrize("more", [(), ("--standby", "--metrics-port", "8123")])
 def test_a_number_from_a_file_is_for_standbys_of_agents(tmp_path: Path, more: tuple[str, ...]) -> None:
     (tmp_path / "p.py").write_text(
         "import kcontrol\n"

@@ -154,14 +154,25 @@ class Placing:
                 return False
         return True
 
-    def fill_standbys(self, missing: list[Unit]) -> None:
-        """Where no node of the job is, if there is such room; else wherever there is room, or nowhere."""
-        for unit in missing:
+    def fill_standbys(self, jobs: list[ClusterJob], missing: list[Unit]) -> None:
+        """Where no node of the job is, if there is such room; else wherever there is room, or nowhere. What then is still free,
+        as tags keep those from it that it was meant for, is for whoever may run there."""
+        self._put_standbys(missing)
+        for job in jobs:
+            for index, place in enumerate(self._standbys(job)[: job.standbys]):
+                unit = (job.name, STANDBY, index)
+                if place is not None and unit not in self.places and self._stays(unit, place):
+                    self._hold(unit, place)
+        units = [(job.name, STANDBY, index) for job in jobs for index in range(job.standbys)]
+        self._put_standbys([unit for unit in units if unit not in self.places])
+        while any(self._moves_away(unit) for unit in sorted(self.places) if self._is_standby(unit)):
+            pass  # It has left room, be it for another one.
+
+    def _put_standbys(self, units: list[Unit]) -> None:
+        for unit in units:
             best = self._best_for_standby(unit)
             if best is not None:
                 self._put(unit, best)
-        while any(self._moves_away(unit) for unit in sorted(self.places) if self._is_standby(unit)):
-            pass  # It has left room, be it for another one.
 
     def _moves_away(self, unit: Unit) -> bool:
         if not self._nodes_on(unit[0], self.places[unit].agent):

@@ -35,7 +35,7 @@ def _place(sizes: Sizes, placing: Placing) -> str | None:
     }
     stuck = next((job.name for job in sizes.jobs if not placing.fill(missing[job.name])), None)
     if stuck is None:
-        placing.fill_standbys([one for job in sizes.jobs for one in standing[job.name]])
+        placing.fill_standbys(sizes.jobs, [one for job in sizes.jobs for one in standing[job.name]])
     return stuck
 
 

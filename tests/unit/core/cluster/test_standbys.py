@@ -139,6 +139,19 @@ def test_no_job_waits_for_a_standby_and_nodes_take_its_slot() -> None:
     assert len(standbys(ended)) == 1
 
 
+def test_room_that_tags_keep_one_standby_from_is_for_another() -> None:
+    value = replace(joined("ab", tags=("gpu",)), level=STANDBY_LEVEL)
+    value = after(value, replace(submit(value, 1), tasks=(TaskSpec("nodes", 1, 1, ("gpu",)),)))
+    value = after(value, submit(value, 1, "other"))
+    value = comes(value, "c", slots=1)
+    value = after(value, wish(value, 1))
+    assert standbys(value) == (), "it may not run where room is"
+    value = after(value, wish(value, 1, "other"))
+    assert [place and place.agent for place in standbys(value, "other")] == ["c"]
+    again = after(value, wish(value, 1))
+    assert standbys(again, "other") == standbys(value, "other")
+
+
 def test_new_code_is_run_by_new_processes_of_standbys_as_well() -> None:
     value = standing("abc", nodes=1)
     newer = after(value, submit(value, 1, package="q"))
