@@ -17,8 +17,6 @@ import click
 from py4j.protocol import Py4JError
 
 from kcontrol.adapters.java import find_java
-from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
@@ -39,6 +37,8 @@ from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, has_begun_anew
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
+from kcontrol.cli.node_metrics import with_metrics
+from kcontrol.cli.node_number import given_to
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, nodes_option
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
@@ -163,7 +163,7 @@ def node(
     """
     anew = has_begun_anew()
     pipeline = sized(load_definition(file, master, as_json), nodes)
-    given = _given(number_from, standby=standby, serves=port is not None)
+    given = given_to(number_from, standby=standby, serves=port is not None)
     number, standby = (number, standby) if given is None else (given.node, False)
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
@@ -179,25 +179,13 @@ def node(
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
-            # Whoever serves nothing need not wait for the libraries of a server.
-            from kcontrol.apps.http_server import serve_metrics
-
-            registry, listener = make_registry(), listen(host, port, token_file)
-            observer = NodeMetrics(registry, pipeline.name, number)
-            options = replace(options, observer=observer, listens=listener.reachable_url)
-            stack.enter_context(
-                listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
-            )
-            _tell_metrics(listener.url, as_json)
+            listener = listen(host, port, token_file)
+            options = with_metrics(stack, listener, options, pipeline.name, profiler, as_json)
         more = waits, archives, as_json, anew
         asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, *more)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
-
-
-def _tell_metrics(url: str, as_json: bool) -> None:
-    click.echo(json.dumps({"metrics": url}) if as_json else f"metrics at {url}/metrics")
 
 
 def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "standby", "new", "instead"]:
@@ -211,17 +199,6 @@ def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "s
     if not {"new", "instead"} & {*chosen}:
         check_number(pipeline, number)
     return cast(Literal["", "standby", "new", "instead"], chosen[0] if chosen else "")
-
-
-def _given(number_from: Path | None, *, standby: bool, serves: bool) -> GivenNumber | None:
-    """The number that this process has by now."""
-    if number_from is None:
-        return None
-    if not standby or serves:
-        raise ConfigurationError(
-            "--number-from is for agents, with --standby and without --metrics-port: leave it out, and say --node"
-        )
-    return given_number(number_from)
 
 
 def _end(asked: _Asked, ended: Exit) -> None:

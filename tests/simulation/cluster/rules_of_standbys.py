@@ -96,6 +96,7 @@ RULES_OF_STANDBYS = (
         _a_standby_that_can_not_run_fails_its_job,
         (standing.FAILS_NO_JOB,),
         (faults.standby_can_not_run, faults.host_added),
+        begin=52,
         stands=True,
     ),
     ClusterRule(

@@ -27,6 +27,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
     ResizeJob,
     SetPolicy,
+    SetStandbys,
     SubmitJob,
     TaskFailed,
 )
@@ -118,6 +119,7 @@ def cases() -> list[tuple[Replica, ClusterEntry]]:
         (runs, KillJob("job", "k", runs.offset)),
         (runs, resize(runs)),
         resized(),
+        (runs, SetStandbys("job", "stand", runs.offset, 1)),
         completed(),
         (runs, failed(runs)),
         (runs, replace(failed(runs), useless=True)),
