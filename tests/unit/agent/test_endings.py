@@ -59,9 +59,16 @@ class Ending:
 class Life:
     """One process of an agent on a host, without Kafka: what is in the log it is given."""
 
-    def __init__(self, folder: Path, command: Ending, log: Sequence[ClusterEntry] = LOG) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        command: Ending,
+        log: Sequence[ClusterEntry] = LOG,
+        levels: tuple[int, int] = (1, 1),
+    ) -> None:
         self.clock, self.disk = SystemClock(), AgentDisk(folder)
-        me = Identity("a", "a-1" if log is LOG else "a-2", 1, earlier=() if log is LOG else ("a-1",))
+        incarnation, earlier = ("a-1", ()) if log is LOG else ("a-2", ("a-1",))
+        me = Identity("a", incarnation, 1, levels=levels, earlier=earlier)
         limits = AgentLimits(late_beats=NEVER, unfit_ms=NEVER)
         self.machine = AgentMachine(me, limits, self.clock.monotonic_ms(), left_out=self.disk.left_out())
         self.processes = HostProcesses(self.disk.units, 1_000)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -14,21 +14,28 @@ from kcontrol.apps.agent.nodes import NodeCommands
 from kcontrol.apps.agent.numbers import GivenNumber, given_number
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.cli.node import node
-from kcontrol.core.cluster.model import STANDBY, ClusterJob, TaskSpec, Unit
+from kcontrol.core.cluster.entries import (
+    Accept,
+    ClusterEntry,
+    DrainAgent,
+    Leave,
+    Notify,
+    Prepare,
+    RaiseLevel,
+    SetStandbys,
+    SubmitJob,
+)
+from kcontrol.core.cluster.model import STANDBY, STANDBY_LEVEL, ClusterJob, TaskSpec, Unit
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
+from tests.support.patience import HANG_S
+from tests.support.processes import until
+from tests.unit.agent.test_endings import Ending, Life
 
 STANDS: Unit = ("job", STANDBY, 1)
 NODE: Unit = ("job", "nodes", 2)
 PLACED = AgentPlacement(9, 57)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_who_stood_by_is_the_node_over_all_lives_of_its_agent(tmp_path: Path) -> None:
@@ -42,7 +49,7 @@ def test_who_stood_by_is_the_node_over_all_lives_of_its_agent(tmp_path: Path) ->
     second = HostProcesses(tmp_path, 1_000)
     assert second.running() == [RunningUnit(NODE, 57)]
     first.stop(RunningUnit(NODE, 57), 0)
-    until(lambda: not first.tend(0) and not first.running())
+    until(lambda: not first.tend(0) and not first.running(), "it has ended", HANG_S)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -53,11 +60,59 @@ def test_one_that_was_given_a_number_and_ends_leaves_nothing_once_it_is_forgotte
     )
     processes.give(RunningUnit(STANDS, 40), NODE, PLACED)
     ended = []
-    until(lambda: bool(ended.extend(processes.tend(0)) or ended))
+    until(lambda: bool(ended.extend(processes.tend(0)) or ended), "it has ended", HANG_S)
     [one] = ended
     assert (one.unit, one.generation, one.code) == (NODE, 57, 3)
     processes.forget(one)
     assert list(tmp_path.iterdir()) == []
+
+
+class Waits(Ending):
+    """The command of a process that runs until it is told to end."""
+
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
+        return ("sh", "-c", "exec sleep 600", "stands")
+
+
+def standing_log() -> list[ClusterEntry]:
+    """The node is on b, and on a, whose first life is over, a process stands by for it."""
+    levels = (1, STANDBY_LEVEL)
+    log: list[ClusterEntry] = [
+        Prepare("a", "a-1", levels=levels),
+        Prepare("a", "a-2", previous="a-1", levels=levels),
+        Prepare("b", "b-1", levels=levels),
+        Notify("b", "b-1"),
+        Accept("b", "b-1", "a", "a-2"),
+        *(RaiseLevel(level) for level in range(2, STANDBY_LEVEL + 1)),
+    ]
+    log.append(DrainAgent("a", True, len(log) - 1))
+    log.append(SubmitJob("job", "r", len(log) - 1, "p", (TaskSpec("nodes", 1, 1),)))
+    log.append(DrainAgent("a", False, len(log) - 1))
+    return [*log, SetStandbys("job", "s", len(log) - 1, 1)]
+
+
+def test_when_the_host_of_the_node_is_gone_who_stands_by_here_goes_on_as_the_node(tmp_path: Path) -> None:
+    log = standing_log()
+    life = Life(tmp_path, Waits(0), log, (1, STANDBY_LEVEL))
+    life.read()
+    life.work()
+    [stands] = life.processes.running()
+    assert stands.unit == ("job", STANDBY, 0)
+    [pid] = life.processes.pids().values()
+    file = life.processes.number_file(stands.unit, stands.generation)
+    assert str(file) in psutil.Process(pid).cmdline()
+
+    log.append(Leave("b", "b-1", "b", "b-1", "asked to"))
+    life.read()
+    life.work()
+    [is_node] = life.processes.running()
+    assert is_node == RunningUnit(("job", "nodes", 0), len(log) - 1)
+    assert list(life.processes.pids().values()) == [pid]
+    assert given_number(file) == GivenNumber(0, AgentPlacement(life.session.replica.founded_ms, len(log) - 1))
+    assert life.told[-1] == f"has who stood by run job/nodes/0 of generation {len(log) - 1} (pid {pid})"
+    life.processes.stop(is_node, 0)
+    until(lambda: not life.processes.tend(0) and not life.processes.running(), "it has ended", HANG_S)
+    life.disk.close()
 
 
 def test_its_command_has_no_number_of_its_own(tmp_path: Path) -> None:
