@@ -40,6 +40,8 @@ asked whether it is still there."""
 LOOKS = 4
 """So often it is looked, within the time for an answer, whether there is any, so that of a time in which this process stood
 still only the part before the next look counts as silence."""
+SHORTEST_LOOK_S = 0.001
+"""Between two looks at least: what is left to wait may be less than a clock can tell, and looks would never come to an end."""
 SUSPECT_S = 10.0
 """A broker that did not answer is asked last for so long."""
 
@@ -129,6 +131,7 @@ class _Connection:
         if late_s >= LOOK_AROUND_S:
             self._look_around()
         again_s = min(patience_s - late_s, min(LOOK_AROUND_S, patience_s / LOOKS) - min(late_s, 0))
+        again_s = max(again_s, SHORTEST_LOOK_S)
         rest = since_s, now_s + again_s, held_s, patience_s, timers
         timers.append(asyncio.get_running_loop().call_later(again_s, self._watch, *rest))
 
