@@ -71,7 +71,7 @@ class Waits(Ending):
     """The command of a process that runs until it is told to end."""
 
     def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str]:
-        return ("sh", "-c", "exec sleep 600", "stands")
+        return ("sh", "-c", "while sleep 0.1; do :; done", "stands")
 
 
 def standing_log() -> list[ClusterEntry]:
