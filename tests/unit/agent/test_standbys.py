@@ -100,7 +100,8 @@ def test_when_the_host_of_the_node_is_gone_who_stands_by_here_goes_on_as_the_nod
     assert stands.unit == ("job", STANDBY, 0)
     [pid] = life.processes.pids().values()
     file = life.processes.number_file(stands.unit, stands.generation)
-    assert str(file) in psutil.Process(pid).cmdline()
+    # While one program takes another's place there is no command line.
+    until(lambda: str(file) in psutil.Process(pid).cmdline(), "it is told where its number will be", HANG_S)
 
     log.append(Leave("b", "b-1", "b", "b-1", "asked to"))
     life.read()
