@@ -105,7 +105,9 @@ class Turn:
         state, now_ms = self.state, event.now_ms
         gap_ms = now_ms - state.now_ms
         if gap_ms > self.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.hearing.caught_up_ms >= 0:
+            # What was said meanwhile is yet to be read: neither silence nor a wait is judged by that time.
             state.hearing = state.hearing.caught_up(now_ms)
+            state.nodes = state.nodes.waiting_later(gap_ms)
         state.now_ms = max(state.now_ms, now_ms)
         if isinstance(event, Tick | Assigned):
             state.wall_ahead_ms = event.wall_ms - state.now_ms

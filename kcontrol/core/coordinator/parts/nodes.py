@@ -64,6 +64,11 @@ class NodesState:
         """The node is not waited for any more."""
         return replace(self, waits=_without(self.waits, node)) if node in self.waits else self
 
+    def waiting_later(self, gap_ms: int) -> NodesState:
+        """For so long nobody listened: that is not a part of any wait."""
+        waits = {node: Wait(wait.what, wait.since_ms + gap_ms) for node, wait in self.waits.items()}
+        return replace(self, waits=waits)
+
     def whole(self) -> NodesState:
         """All are in place."""
         return self if self.assembled else replace(self, assembled=True)
