@@ -49,7 +49,7 @@ def write_reset(world: World, random: Random, counts: Counter[str], to_step: int
         return False
     to_step = to_step or places[int(random.random() * len(places))]
     back, last = world.boundaries[made_by(world, to_step) - 1], world.boundaries[-1]
-    if world.spec.stateful and steps.checkpoints:
+    if world.spec.stateful:
         again = [one for one in chain(world, to_step) if one.step > (begins_at(steps, to_step) or 0)]
         refused = refused_exchanges(world.spec, again)
         require(not refused, "nodes of one layout send each other rows by the same exchanges", refused)

@@ -41,7 +41,7 @@ from kcontrol.core.step.watermarks import after_step, moved
 from tests.unit.core.made import LIMITS, boundary, checkpoint
 from tests.unit.core.staged import SHARED, digest, sent
 
-NODES, SLOTS = 2, 3
+NODES, SLOTS = 2, 2
 LAYOUT = Layout((), 4, (), (ExchangeLayout("x", 1, 1),))
 SPEC = replace(SHARED, nodes=NODES)
 _POLICY = CheckpointSpec("file:///c", 1, 2, -1)
@@ -158,7 +158,7 @@ _HAPPENS = st.one_of(
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     world = World(draw(st.sampled_from((0, 0, 3))))
-    for event in draw(st.lists(_HAPPENS, max_size=25)):
+    for event in draw(st.lists(_HAPPENS, max_size=15)):
         if isinstance(event, Step):
             world.step(event)
         elif event[0] == "save":
