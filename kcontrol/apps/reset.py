@@ -37,7 +37,6 @@ from kcontrol.core.step.resetting import (
     refused_exchanges,
     refused_standing,
     refused_step,
-    untried_exchanges,
     void_checkpoints,
 )
 from kcontrol.errors import (
@@ -125,7 +124,7 @@ async def plan_reset(
             raise HaltedError(
                 f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
             )
-        _refuse(untried_exchanges(spec) or refused_step(spec, steps, to_step))
+        _refuse(refused_step(spec, steps, to_step))
         _refuse("" if together is not None else refused_standing(spec, steps, to_step))
         begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
         assert begin is not None

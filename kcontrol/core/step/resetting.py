@@ -64,17 +64,6 @@ def stands_at(steps: StepsView, to_step: int) -> bool:
     return steps.made_by(to_step) == steps.made_by(steps.step)
 
 
-def untried_exchanges(spec: PipelineSpec) -> str:
-    """Why a pipeline whose nodes exchange rows can't go back yet, or ''. The rules hold for it as for any other, in the
-    simulator; on real nodes it has not been tried."""
-    if not spec.exchanges:
-        return ""
-    return (
-        f"pipeline {spec.pipeline!r} exchanges rows between its nodes, and can't be reset in this version: begin anew under "
-        "another name, or go to one node first"
-    )
-
-
 def refused_exchanges(spec: PipelineSpec, again: Iterable[StepBoundary]) -> str:
     """Why, by what is in the log of steps, nodes can't take once more what was sent to them in the steps that are run again, or
     ''. The definition may have been changed since by one that says it is compatible."""

@@ -36,7 +36,6 @@ from kcontrol.core.step.resetting import (
     refused_exchanges,
     refused_standing,
     refused_step,
-    untried_exchanges,
     void_checkpoints,
     void_ends,
 )
@@ -181,11 +180,6 @@ def test_state_must_be_had_from_somewhere() -> None:
     assert "no committed step" in refused_step(SPEC, StepsView("p"), 1)
     resized = fold(step(1), replace(step(2), nodes=2))
     assert "made by other nodes" in refused_step(replace(SPEC, stateful=False), resized, 1)
-
-
-def test_a_pipeline_that_exchanges_rows_is_refused() -> None:
-    assert untried_exchanges(SPEC) == ""
-    assert "exchanges rows between its nodes" in untried_exchanges(STAGED)
 
 
 CROSSES = Layout((), 4, (), (ExchangeLayout("x", 1, 1),))
