@@ -30,7 +30,9 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, SkippedRange, StepBoundary
 from kcontrol.core.step.resetting import (
     begins_at,
+    crossed,
     going_back,
+    lost_rows,
     passed_over,
     refused_exchanges,
     refused_standing,
@@ -122,7 +124,7 @@ async def plan_reset(
             raise HaltedError(
                 f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
             )
-        _refuse(refused_exchanges(spec) or refused_step(spec, steps, to_step))
+        _refuse(refused_step(spec, steps, to_step))
         _refuse("" if together is not None else refused_standing(spec, steps, to_step))
         begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
         assert begin is not None
@@ -132,8 +134,11 @@ async def plan_reset(
     # The step itself may be a reset, which has positions of its own where others were taken back with it.
     back = replace(before[-1], inputs=next(one.inputs for one in made if one.step == to_step))
     void = [one for one in made if one.step > to_step]
+    again = [one for one in before if one.step > begin]
+    _refuse(refused_exchanges(spec, again))
     with _asking():
         await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
+        await asyncio.to_thread(_refuse_uncrossed, cluster, spec, again)
     checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
     if checkpoint is not None and own is not None:
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
@@ -141,8 +146,7 @@ async def plan_reset(
     along = frozenset[str]() if together is None else together.along
     readers = tuple(one for one in await _readers(cluster, spec, written, to_step) if one.name not in along)
     _refuse_left(pipeline, readers, left_behind)
-    rerun = sum(one.step > begin for one in before)
-    return ResetPlan(pipeline, to_step, last, back, begin, rerun, written, readers, together)
+    return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, together)
 
 
 async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by: str) -> StepBoundary:
@@ -255,10 +259,8 @@ def _refuse_gone(
     """Input that is needed, topics that are written to, and those of exchanges must be there as they were."""
     admin = TopicAdmin(cluster)
     written = {each.topic: each.topic_id for each in spec.outputs}
-    exchanged = [each.topic for each in spec.exchanges]
-    topics = [
-        *dict.fromkeys((*(each.topic for each in spec.inputs if is_topic(each.topic)), *written, *exchanged))
-    ]
+    written |= {each.topic: each.topic_id for each in spec.exchanges}
+    topics = [*dict.fromkeys((*(each.topic for each in spec.inputs if is_topic(each.topic)), *written))]
     there = admin.look(topics)
     for name in topics:
         found = there[name]
@@ -284,6 +286,24 @@ def _refuse_gone(
                     f"from offset {offset} on and begins with {earliest[partition] if partition < len(earliest) else 'none'}: "
                     "go back to a later step. Nothing was reset"
                 )
+
+
+def _refuse_uncrossed(cluster: ClusterSettings, spec: PipelineSpec, again: Sequence[StepBoundary]) -> None:
+    """What nodes have sent each other in steps that are run again must be there: they run them alone, from that."""
+    admin, wanted = TopicAdmin(cluster), crossed(again)
+    for exchange in (each for each in spec.exchanges if each.name in wanted):
+        partitions = 1 + max(wanted[exchange.name])
+        found = admin.get(exchange.topic, f"pipeline {spec.pipeline!r}, exchange {exchange.name!r}")
+        ends = admin.offsets(exchange.topic, min(partitions, found.partitions))
+        lost = lost_rows(wanted[exchange.name], ends.earliest, ends.latest)
+        if lost is not None:
+            partition, first, last = lost
+            raise InputGoneError(
+                f"pipeline {spec.pipeline!r}: of what its nodes sent through exchange {exchange.name!r} in steps "
+                f"{again[0].step} to {again[-1].step}, which are run again, offsets {first} to {last} of partition {partition} "
+                f"of topic {exchange.topic!r} are not all there any more: go back to a step with a checkpoint, from which none "
+                "is run again. Nothing was reset"
+            )
 
 
 def _refuse_unreadable(spec: PipelineSpec, checkpoint: Checkpoint, own: Path) -> None:

@@ -15,6 +15,8 @@ NAME = os.environ["ORDERS_PIPELINE"]
 NODES = int(os.environ.get("EXCHANGED_NODES", "2"))
 QUERIES = os.environ["EXCHANGED_QUERIES"].split(",")
 READER = int(reader) if (reader := os.environ.get("EXCHANGED_READER")) else None
+LIE = os.environ.get("EXCHANGED_LIE", "")
+"""A user for whom the code is not right: amounts are one too many, and times far ahead, as the watermark is then, too."""
 INPUTS = {
     "clicks": "user string, item string, amount long, ts long",
     "names": "user string, name string, ts long",
@@ -60,7 +62,9 @@ pipeline = kcontrol.Pipeline(
     limits=kcontrol.Limits(
         heartbeat_timeout="8 s", open_timeout="5 min", step_timeout="150 s", transaction_timeout="200 s"
     ),
-    checkpoint=kcontrol.Checkpoint(
+    checkpoint=None
+    if os.environ.get("EXCHANGED_CHECKPOINTS") == "none"
+    else kcontrol.Checkpoint(
         os.environ.get("EXCHANGED_CHECKPOINTS") or None,
         keep=int(os.environ.get("EXCHANGED_KEEP", "2")),
         every=os.environ.get("EXCHANGED_EVERY", "60 s"),
@@ -223,6 +227,10 @@ def _counted_windows(clicks):
 
 
 def _timed(rows):
+    if LIE:
+        rows = rows.withColumn(
+            "ts", F.when(F.col("user") == LIE, F.col("ts") + 10_000).otherwise(F.col("ts"))
+        )
     return rows.withColumn("ts", F.timestamp_seconds("ts")).withWatermark("ts", "5 seconds")
 
 
@@ -276,6 +284,10 @@ def added(clicks):
 
 
 def _bought(clicks):
+    if LIE:
+        clicks = clicks.withColumn(
+            "amount", F.when(F.col("user") == LIE, F.col("amount") + 1).otherwise(F.col("amount"))
+        )
     return clicks.select("user", "amount")
 
 

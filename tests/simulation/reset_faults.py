@@ -7,11 +7,19 @@ from random import Random
 
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import DesiredMode, PipelineSpec, Reset, Tombstone
-from kcontrol.core.step.resetting import going_back, refused_standing, refused_step, void_checkpoints
+from kcontrol.core.step.resetting import (
+    begins_at,
+    going_back,
+    refused_exchanges,
+    refused_standing,
+    refused_step,
+    void_checkpoints,
+)
 from tests.simulation.broker import STEPS
 from tests.simulation.fleet import Fleet
+from tests.simulation.invariants import require
 from tests.simulation.layout_faults import fenced, stop
-from tests.simulation.states import made_by
+from tests.simulation.states import chain, made_by
 from tests.simulation.world import World
 
 
@@ -41,6 +49,11 @@ def write_reset(world: World, random: Random, counts: Counter[str], to_step: int
         return False
     to_step = to_step or places[int(random.random() * len(places))]
     back, last = world.boundaries[made_by(world, to_step) - 1], world.boundaries[-1]
+    if world.spec.stateful:
+        again = [one for one in chain(world, to_step) if one.step > (begins_at(steps, to_step) or 0)]
+        refused = refused_exchanges(world.spec, again)
+        require(not refused, "nodes of one layout send each other rows by the same exchanges", refused)
+        counts["steps run again that rows crossed in"] += sum(bool(one.exchanges) for one in again)
     asked = Reset(to_step, "", "user", f"reset-{last.step}", ())
     boundary = going_back(last, back, asked, (1, world.epoch), -1, world.now_ms)
     world.add_partitions(world.epoch, (STEPS,))

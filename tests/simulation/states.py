@@ -27,6 +27,7 @@ ONE_LAYOUT = "each shard is run by one node in each step"
 VOID = "nobody's state, and no checkpoint, has anything of a void step"
 DROPPED = "checkpoints of void steps are dropped with them"
 REACHABLE = "a pipeline goes back only to where its state can be had"
+CROSSED = "what nodes have sent each other in steps that a reset has run again is there"
 STATE = "every shard's state is the fold of its rows"
 
 
@@ -203,6 +204,15 @@ def check_reset(world: World, boundary: StepBoundary, dropped: list[str]) -> Non
     oldest = min((one.step for one in world.checkpoints), default=0)
     begins = oldest <= reset.to_step if oldest else world.first_step == 1
     require(begins or not world.spec.stateful, REACHABLE, (reset, oldest, world.first_step))
+    _check_crossed(world, reset.to_step)
+
+
+def _check_crossed(world: World, to_step: int) -> None:
+    """Any node may have lost its disk, and then has what others have sent it from there alone."""
+    begin = max((one.step for one in world.checkpoints if one.step <= to_step), default=0)
+    for boundary in chain(world, to_step) if world.spec.stateful else ():
+        if boundary.step > begin:
+            require(not world.exchanged.is_gone(boundary.exchanges), CROSSED, (to_step, begin, boundary.step))
 
 
 def check_opened(world: World, spec: PipelineSpec, step: int, node: int, held: tuple[object, ...]) -> None:

@@ -39,6 +39,7 @@ def test_no_schedule_with_resets_breaks_an_invariant() -> None:
     assert counts["pipeline reset"] > 25, counts
     assert counts["steps made void"] > 25, counts
     assert counts["reset not committed"] > 2, counts
+    assert counts["steps run again that rows crossed in"] > 0, counts
 
 
 def _void_steps_are_steps_like_others() -> Patches:

@@ -7,7 +7,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kcontrol.core.log.keys import checkpoint_key
@@ -64,15 +64,49 @@ def stands_at(steps: StepsView, to_step: int) -> bool:
     return steps.made_by(to_step) == steps.made_by(steps.step)
 
 
-def refused_exchanges(spec: PipelineSpec) -> str:
-    """Why a pipeline whose nodes exchange rows can't go back yet, or ''. The rules hold for it as for any other, in the
-    simulator; on real nodes it has not been tried."""
-    if not spec.exchanges:
-        return ""
-    return (
-        f"pipeline {spec.pipeline!r} exchanges rows between its nodes, and can't be reset in this version: begin anew under "
-        "another name, or go to one node first"
-    )
+def refused_exchanges(spec: PipelineSpec, again: Iterable[StepBoundary]) -> str:
+    """Why, by what is in the log of steps, nodes can't take once more what was sent to them in the steps that are run again, or
+    ''. The definition may have been changed since by one that says it is compatible."""
+    now = {each.name for each in spec.exchanges}
+    for boundary in again:
+        then = {each.exchange for each in boundary.layout.exchanges}
+        if then != now:
+            return (
+                f"step {boundary.step} of pipeline {spec.pipeline!r}, which has to be run again, was made with {_named(then)}, "
+                f"and its definition has {_named(now)} now: go back to a step with a checkpoint, from which none is run again, "
+                "or submit the definition of then before"
+            )
+    return ""
+
+
+def _named(exchanges: Collection[str]) -> str:
+    several = ", ".join(map(repr, sorted(exchanges)))
+    return f"exchange {several}" if several else "no exchange"
+
+
+def crossed(again: Iterable[StepBoundary]) -> dict[str, dict[int, tuple[int, int]]]:
+    """By exchange and partition, [first offset, behind the last) of what nodes take once more in steps that are run again.
+    Between lie the rows of void steps, too, which nobody takes: a node takes what a boundary names."""
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for boundary in again:
+        for piece in boundary.exchanges:
+            if piece.runs:
+                places = found.setdefault(piece.exchange, {})
+                first, last = places.get(piece.partition, (piece.from_, piece.to))
+                places[piece.partition] = min(first, piece.from_), max(last, piece.to)
+    return found
+
+
+def lost_rows(
+    wanted: Mapping[int, tuple[int, int]], earliest: Sequence[int], latest: Sequence[int]
+) -> tuple[int, int, int] | None:
+    """The first partition, with the offsets that are wanted of it, that holds less than is wanted of an exchange's topic; None
+    if there is none. earliest, latest: where its partitions begin and end."""
+    for partition, (first, last) in sorted(wanted.items()):
+        there = partition < len(earliest) and earliest[partition] <= first and last <= latest[partition]
+        if not there:
+            return partition, first, last
+    return None
 
 
 def _refused_state(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:

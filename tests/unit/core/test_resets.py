@@ -15,6 +15,8 @@ from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (
     CheckpointSpec,
     CommandKind,
+    ExchangeLayout,
+    Layout,
     LoggedStep,
     OutputSlice,
     Replaying,
@@ -27,7 +29,9 @@ from kcontrol.core.model import (
 from kcontrol.core.node.table import NodeStage
 from kcontrol.core.step.resetting import (
     begins_at,
+    crossed,
     going_back,
+    lost_rows,
     passed_over,
     refused_exchanges,
     refused_standing,
@@ -35,10 +39,11 @@ from kcontrol.core.step.resetting import (
     void_checkpoints,
     void_ends,
 )
+from kcontrol.core.step.watermarks import after_step, moved
 from kcontrol.errors import DamagedRecordError
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
-from tests.unit.core.staged import STAGED
+from tests.unit.core.staged import DELIVERED, SHARED, STAGED, run, sent
 
 
 def step(number: int) -> StepBoundary:
@@ -177,9 +182,44 @@ def test_state_must_be_had_from_somewhere() -> None:
     assert "made by other nodes" in refused_step(replace(SPEC, stateful=False), resized, 1)
 
 
-def test_a_pipeline_that_exchanges_rows_is_refused() -> None:
-    assert refused_exchanges(SPEC) == ""
-    assert "exchanges rows between its nodes" in refused_exchanges(STAGED)
+CROSSES = Layout((), 4, (), (ExchangeLayout("x", 1, 1),))
+
+
+def test_what_nodes_take_once_more_lies_between_what_the_steps_that_are_run_again_name() -> None:
+    first = replace(step(2), exchanges=(sent(0, run(0, 4, 6), run(1, 6, 7)), sent(2)), layout=CROSSES)
+    # Between the two steps lies what void ones have sent, with their markers.
+    later = replace(step(5), exchanges=(sent(0, run(1, 20, 22)), sent(1, run(0, 3, 4))), layout=CROSSES)
+    assert crossed(()) == {}
+    assert crossed((first, later)) == {"x": {0: (4, 22), 1: (3, 4)}}
+    wanted = crossed((first, later))["x"]
+    assert lost_rows(wanted, (4, 0), (23, 5)) is None
+    assert lost_rows(wanted, (5, 0), (23, 5)) == (0, 4, 22), "its retention has deleted it"
+    assert lost_rows(wanted, (4, 0), (23, 3)) == (1, 3, 4), "another topic of that name"
+    assert lost_rows(wanted, (4,), (23,)) == (1, 3, 4)
+
+
+def test_rows_can_only_be_taken_once_more_through_the_exchanges_that_they_were_sent_by() -> None:
+    again = (replace(step(1), layout=CROSSES), replace(step(2), layout=CROSSES))
+    assert refused_exchanges(SPEC, THREE) == refused_exchanges(STAGED, again) == ""
+    assert refused_exchanges(replace(STAGED, exchanges=()), ()) == "", "from its checkpoint any code goes on"
+    more = "made with exchange 'x', and its definition has exchange 'x', 'y' now"
+    assert more in refused_exchanges(DELIVERED, again)
+    assert "made with no exchange, and" in refused_exchanges(STAGED, (*again, step(3)))
+
+
+def test_a_reset_has_crossed_nothing_and_has_the_watermark_of_what_it_goes_back_to() -> None:
+    reached = (Watermark("q", (70, 90), 70),)
+    back = replace(step(1), exchanges=(sent(0, run(0, 0, 2)),), layout=CROSSES, watermarks=reached)
+    far = replace(
+        step(2),
+        exchanges=(sent(0, run(0, 3, 9)),),
+        layout=CROSSES,
+        watermarks=(Watermark("q", (9_000,) * 2, 9_000),),
+    )
+    made = reset(far, back)
+    assert (made.exchanges, made.layout.exchanges, made.watermarks) == ((), (), reached)
+    assert after_step(SHARED, made.watermarks, ())[0].ms == 70
+    assert not moved(made.watermarks, after_step(SHARED, made.watermarks, ()))
 
 
 # --- nodes --------------------------------------------------------------------------------------------------
