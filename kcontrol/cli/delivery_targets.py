@@ -7,7 +7,6 @@ import secrets
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,12 +133,6 @@ class AskedTarget:
     name: str
 
 
-@cache
-def this_process() -> str:
-    """Who delivers, for others; no two are alike."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
 def check_options(address: str, given: Collection[str]) -> None:
     """given: the parameters that were given, not left to their defaults. Raises ConfigurationError: the address is of no
     target, or an option is of another one."""
@@ -208,8 +201,8 @@ def _postgres(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
         limits=SessionLimits(asked.connect_s, asked.statement_s, asked.lock_s),
         adopts=asked.adopt,
     )
-    target = PostgresTarget(options, asked.pipeline, asked.output, this_process())
-    return AskedTarget(target, asked.table)
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+    return AskedTarget(PostgresTarget(options, asked.pipeline, asked.output, holder), asked.table)
 
 
 def _webhook(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:

@@ -22,8 +22,6 @@ const SHAPES = {
   stopped: "■",
   absent: "×",
   silent: "×",
-  away: "×",
-  standing_by: "○",
   unknown: "×",
   unhealthy: "▲",
   spent: "▲",
@@ -32,12 +30,11 @@ const SHAPES = {
   broken: "▲",
 };
 
-/** text: where the name is none for people. */
-export function badge(name, text = name) {
+export function badge(name) {
   return h(
     "span",
     { class: `badge is-${name}` },
     h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[name] ?? "○"),
-    text,
+    name,
   );
 }
