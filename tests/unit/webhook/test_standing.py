@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from kcontrol.adapters.kafka.admin.group_offsets import KeptOffset
 from kcontrol.adapters.kafka.admin.standing import GroupStanding
 from kcontrol.adapters.webhook.address import WebhookAddress
 from kcontrol.adapters.webhook.target import WebhookOptions, WebhookTarget
@@ -103,15 +102,10 @@ class _Cluster:
 
     def close(self) -> None: ...
 
-    def admin(self, _: dict[str, Any]) -> _Cluster:
-        return self
-
-    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
-        (one,) = asked
-        topic = one.topic_partitions[0].topic
-        done = Future[Any]()
-        done.set_result(SimpleNamespace(topic_partitions=[self._place(topic, self.told)]))
-        return {one.group_id: done}
+    def read(self, _: str) -> KeptOffset | None:
+        if self.told is None:
+            return None
+        return KeptOffset(self.told.step + 1, json.dumps(asdict(self.told)))
 
     def _place(self, topic: str, applied: Applied | None) -> TopicPartition:
         if applied is None:
@@ -123,7 +117,7 @@ class _Cluster:
 def test_an_old_answer_is_not_gone_on_from(monkeypatch: pytest.MonkeyPatch, told: Applied | None) -> None:
     cluster = _Cluster(at(5), told)
     monkeypatch.setattr("confluent_kafka.Consumer", cluster.consumer)
-    monkeypatch.setattr("confluent_kafka.admin.AdminClient", cluster.admin)
+    monkeypatch.setattr("kcontrol.adapters.kafka.admin.standing.GroupOffsets", lambda *_: cluster)
     standing = GroupStanding(ClusterSettings(bootstrap_servers="127.0.0.1:1"), "p", "out", "there", 6)
     standing.open()
     assert standing.read() == told, "whoever has nothing to decide may be shown what was"

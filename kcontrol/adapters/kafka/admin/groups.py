@@ -65,7 +65,7 @@ class Membership:
     def __init__(self, settings: ClusterSettings, client_id: str, instance: str | None = None) -> None:
         self._settings = settings
         self._client_id = client_id
-        self._static_id = None if instance is None else re.compile(f"{re.escape(instance)}-{_UUID}")
+        self._static_id = None if instance is None else _static_id(instance)
         self._rpc = KafkaRpc(settings)
 
     async def is_there(self) -> bool:
@@ -80,6 +80,21 @@ class Membership:
 
     async def close(self) -> None:
         await self._rpc.close()
+
+
+async def count_members(settings: ClusterSettings, besides: str) -> int:
+    """How many are in the coordinators' group, the static member of the instance `besides` not counted.
+
+    Raises RetriableError, AccessError, ClusterError.
+    """
+    static_id = _static_id(besides)
+    rpc = KafkaRpc(settings)
+    what = f"asking who is in group {settings.names().coordinator_group()!r}"
+    try:
+        _, members = await until_deadline(lambda: _members(settings, rpc), what, _log, TIMEOUT_MS)
+        return sum(1 for each in members if not static_id.fullmatch(each["member_id"]))
+    finally:
+        await rpc.close()
 
 
 async def remove_members(settings: ClusterSettings, client_ids: Collection[str]) -> list[str]:
@@ -102,6 +117,11 @@ async def remove_members(settings: ClusterSettings, client_ids: Collection[str])
         return [each["client_id"] for each in found]
     finally:
         await rpc.close()
+
+
+def _static_id(instance: str) -> re.Pattern[str]:
+    """The ids that a group gives to a static member."""
+    return re.compile(f"{re.escape(instance)}-{_UUID}")
 
 
 async def _members(settings: ClusterSettings, rpc: KafkaRpc) -> tuple[int, list[dict[str, Any]]]:

@@ -12,16 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 import confluent_kafka
-import confluent_kafka.admin as _kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from kcontrol.adapters.kafka.admin.group_offsets import GroupOffsets
 from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.core.step.following import Applied
-from kcontrol.errors import ReplacedError, TargetAwayError
+from kcontrol.errors import ClusterError, ReplacedError, TargetAwayError
 from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 10.0
-_OVER_S = 2 * TIMEOUT_S
 _TAKE_S = 1.0
 _LEAST_SESSION_MS = 6_000
 """What brokers take at least (`group.min.session.timeout.ms`)."""
@@ -54,7 +53,7 @@ class GroupStanding:
         self._group = names.standing_group(pipeline, output, target)
         self._silence_ms = max(_LEAST_SESSION_MS, int(silence_s * 1000))
         self._what = f"group {self._group!r}"
-        self._admin: Any = _kafka.AdminClient({**self._options, "log_level": 0})
+        self._offsets = GroupOffsets(settings, self._topic)
         self._consumer: Any = None
         self._has = False
 
@@ -89,10 +88,13 @@ class GroupStanding:
         """What was written last; None: nothing, or it is not kept any more. Old, perhaps, unless this process has the
         delivery: a broker may answer that has coordinated the group before. Then the member's own coordinator is asked, too,
         which has had the group's replicas write down that it has the delivery, so it knows all that was written by then."""
-        place = self._told()
-        if self._has and max(int(place.offset), _NOTHING) != self._own_offset():
+        try:
+            told = self._offsets.read(self._group)
+        except ClusterError as error:
+            raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {error}") from error
+        if self._has and (_NOTHING if told is None else told.offset) != self._own_offset():
             raise TargetAwayError(f"{self._what}: what a broker says of where the delivery stands is old")
-        return Applied(**json.loads(place.metadata)) if place.offset >= 0 and place.metadata else None
+        return Applied(**json.loads(told.text)) if told is not None and told.text else None
 
     def _own_offset(self) -> int:
         try:
@@ -102,19 +104,6 @@ class GroupStanding:
         if place.error is not None:
             raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {place.error}")
         return max(int(place.offset), _NOTHING)
-
-    def _told(self) -> Any:
-        asked = [ConsumerGroupTopicPartitions(self._group, [TopicPartition(self._topic, 0)])]
-        try:
-            found = self._admin.list_consumer_group_offsets(
-                asked, request_timeout=TIMEOUT_S, require_stable=True
-            )[self._group].result(_OVER_S)
-        except (KafkaException, TimeoutError) as error:
-            raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {error}") from error
-        (place,) = found.topic_partitions
-        if place.error is not None:
-            raise TargetAwayError(f"{self._what}: where the delivery stands is not known: {place.error}")
-        return place
 
     def take(self) -> bool:
         """Whether the delivery is this process's now."""
