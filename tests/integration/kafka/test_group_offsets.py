@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from kcontrol.adapters.kafka.admin import group_offsets
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
@@ -42,6 +42,17 @@ def test_an_offset_is_read_as_it_was_written(settings: ClusterSettings, topic_fa
     )
     assert offsets.groups(f"{group}.") == [f"{group}.a", f"{group}.b"]
     assert GroupOffsets(settings, topic_factory("other", 1)).read(f"{group}.b") is None
+
+
+def test_what_a_consumer_has_written_is_read_without_the_end_of_its_string(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    topic = topic_factory("group-offsets-of-a-consumer", 1)
+    group = f"{settings.prefix}.group-offsets-of-a-consumer"
+    consumer = Consumer({**confluent_options(settings), "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 5, metadata="{}")], asynchronous=False)
+    consumer.close()
+    assert GroupOffsets(settings, topic).read(group) == KeptOffset(5, "{}")
 
 
 def test_a_coordinator_that_answers_late_is_an_error_and_nothing_worse(

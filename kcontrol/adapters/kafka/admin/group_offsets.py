@@ -79,7 +79,8 @@ class GroupOffsets:
             for _, partitions in answer.topics:
                 for _, offset, text, code in partitions:
                     _raise_if(rpc, group, code, Operation.DESCRIBE)
-                    return KeptOffset(offset, text or "") if offset >= 0 else None
+                    # librdkafka ends what it writes as C does.
+                    return KeptOffset(offset, (text or "").removesuffix("\0")) if offset >= 0 else None
             return None
 
         return self._asked(ask, f"group {group!r}")
