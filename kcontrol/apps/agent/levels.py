@@ -23,3 +23,14 @@ async def raise_level(view: ClusterView, to: int) -> int:
         with suppress(NotFoundError):  # Somebody else has raised it.
             await view.ask(lambda now, _request: RaiseLevel(now.level + 1))
     raise NotNowError("the level of the cluster's value could not be raised: ask again")
+
+
+async def need_level(view: ClusterView, needed: int, cannot: str, to: int = 0) -> None:
+    """Raise it to `to`, or to what is needed if that is more, as far as all support it. Raises NotNowError, saying what older
+    agents' version can't, if it then is not what is needed; ClusterError."""
+    if await raise_level(view, max(needed, to)) >= needed:
+        return
+    older = sorted(agent.name for agent in view.replica.agents.values() if agent.levels[1] < needed)
+    raise NotNowError(
+        f"agents {', '.join(older)} run a version of kcontrol that {cannot}: bring them up to date first. Nothing was changed"
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.apps.agent.levels import raise_level
+from kcontrol.apps.agent.levels import need_level
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.looks import side_by_side
 from kcontrol.apps.live_layout import LOOK_EVERY_S, followed
@@ -126,13 +126,8 @@ async def resize(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
 async def _raise_level(view: ClusterView) -> None:
     """To the one at which jobs can be resized, once everybody supports it, and where everybody does to the next, at which that
     outlasts the end of a job."""
-    if await raise_level(view, RESUMED_LEVEL) >= RESIZE_LEVEL:
-        return
-    older = sorted(agent.name for agent in view.replica.agents.values() if agent.levels[1] < RESIZE_LEVEL)
-    raise NotNowError(
-        f"agents {', '.join(older)} run a version of kcontrol that can't give a job another number of nodes while it "
-        "runs: bring them up to date first. Nothing was changed"
-    )
+    cannot = "can't give a job another number of nodes while it runs"
+    await need_level(view, RESIZE_LEVEL, cannot, to=RESUMED_LEVEL)
 
 
 async def can_go_on_with(settings: ClusterSettings, pipeline: str, nodes: int) -> bool:
