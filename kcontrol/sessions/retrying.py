@@ -27,13 +27,16 @@ async def until_deadline(
     what: str,
     log: logging.Logger,
     deadline_ms: int = DEFAULT_DEADLINE_MS,
+    quiet_ms: int = 0,
 ) -> _Result:
     """Run `action` again after each `RetriableError` until it succeeds or `deadline_ms`
     have passed since the first fault.
 
+    quiet_ms: faults that are over within that are usual here, and told to nobody but a log at DEBUG.
+
     Raises: RetriableError, naming `what` and the deadline, when that has passed; anything else at once.
     """
-    faults = _Faults(what, log, deadline_ms)
+    faults = _Faults(what, log, deadline_ms, quiet_ms)
     while True:
         try:
             result = await action()
@@ -71,24 +74,30 @@ class _Faults:
     """A row of faults of one thing: each is told when it is another than the one before, and how many there
     were when they are over."""
 
-    def __init__(self, what: str, log: logging.Logger, deadline_ms: int) -> None:
+    def __init__(self, what: str, log: logging.Logger, deadline_ms: int, quiet_ms: int = 0) -> None:
         self._what = what
         self._log = log
         self._deadline_ms = deadline_ms
+        self._quiet_ms = quiet_ms
+        self._loud_from = 0.0
         self._tries: Tries | None = None
         self._told = ""
 
     async def wait_out(self, fault: RetriableError) -> None:
+        # By the loop's clock, which a test may run faster.
+        now = asyncio.get_running_loop().time
         if self._tries is None:
-            # By the loop's clock, which a test may run faster.
-            self._tries = AWAY.within(self._deadline_ms).begin(asyncio.get_running_loop().time)
+            self._tries = AWAY.within(self._deadline_ms).begin(now)
+            self._loud_from = now() + self._quiet_ms / 1000
         self._tries.check(self._what, fault)
-        if str(fault) != self._told:
+        if now() < self._loud_from:
+            self._log.debug("%s: %s; trying again", self._what, fault)
+        elif str(fault) != self._told:
             self._told = str(fault)
             self._log.warning("%s: %s; trying again", self._what, fault)
         await self._tries.wait()
 
     def are_over(self) -> None:
-        if self._tries is not None:
+        if self._tries is not None and self._told:
             self._log.info("%s: succeeded at try %d", self._what, self._tries.failures + 1)
         self._tries, self._told = None, ""

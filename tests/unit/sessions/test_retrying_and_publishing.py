@@ -88,6 +88,26 @@ def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixtu
     ]
 
 
+def test_a_fault_that_is_usual_is_told_only_when_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def over_at(try_number: int) -> None:
+        tries = 0
+
+        async def action() -> None:
+            nonlocal tries
+            tries += 1
+            if tries < try_number:
+                raise RetriableError("not ready")
+
+        await until_deadline(action, "trying", LOG, deadline_ms=60_000, quiet_ms=1_000)
+
+    in_virtual_time(lambda: over_at(4))
+    assert caplog.messages == []
+    in_virtual_time(lambda: over_at(10))
+    assert caplog.messages == ["trying: not ready; trying again", "trying: succeeded at try 10"]
+
+
 def test_a_fault_that_stays_is_an_error_that_names_what_was_tried() -> None:
     async def action() -> None:
         raise RetriableError("away")

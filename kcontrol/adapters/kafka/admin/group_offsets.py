@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from aiokafka.protocol.admin import ListGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
+from kcontrol.adapters.kafka.admin.groups import USUAL_MS
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.client.codes import describe_code
 from kcontrol.adapters.kafka.client.rights import Operation
@@ -112,7 +113,7 @@ class GroupOffsets:
 async def _within(ask: Callable[[], Awaitable[_Result]], what: str) -> _Result:
     try:
         async with asyncio.timeout(MOST_MS / 1000):
-            return await until_deadline(ask, f"asking for {what}", _log, TIMEOUT_MS)
+            return await until_deadline(ask, f"asking for {what}", _log, TIMEOUT_MS, USUAL_MS)
     except TimeoutError as error:
         raise RetriableError(f"asking for {what}: no answer within {MOST_MS} ms") from error
 

@@ -21,6 +21,9 @@ from kcontrol.settings.cluster import ClusterSettings
 _log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 20_000
+USUAL_MS = 5_000
+"""So long a group may have no coordinator without a warning: one is made ready when it is first asked for, in a new cluster
+with the topic that it keeps groups in."""
 _NOBODY = "kcontrol-nobody"
 _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NO_GENERATION = -1
@@ -46,7 +49,8 @@ async def check_may_join(settings: ClusterSettings) -> None:
         return code
 
     try:
-        code = await until_deadline(ask, f"looking for the coordinator of group {group!r}", _log, TIMEOUT_MS)
+        what = f"looking for the coordinator of group {group!r}"
+        code = await until_deadline(ask, what, _log, TIMEOUT_MS, USUAL_MS)
     except RetriableError as error:
         raise ClusterError(str(error)) from error
     finally:
@@ -91,7 +95,7 @@ async def count_members(settings: ClusterSettings, besides: str) -> int:
     rpc = KafkaRpc(settings)
     what = f"asking who is in group {settings.names().coordinator_group()!r}"
     try:
-        _, members = await until_deadline(lambda: _members(settings, rpc), what, _log, TIMEOUT_MS)
+        _, members = await until_deadline(lambda: _members(settings, rpc), what, _log, TIMEOUT_MS, USUAL_MS)
         return sum(1 for each in members if not static_id.fullmatch(each["member_id"]))
     finally:
         await rpc.close()
