@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -17,6 +18,7 @@ from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.adapters.http.queries import Ask
+from kcontrol.adapters.kafka.admin.kept_deliveries import KeptDeliveries, Look
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
@@ -51,12 +53,13 @@ async def serve_interface(
     regions: Regions | None = None,
     resets: Resets = no_resets,
     rollbacks: Rollbacks = no_rollbacks,
+    deliveries: Look | None = None,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
     ask, resets, rollbacks, ask_agents: who answers questions about tables, resets pipelines, takes regions back, asks agents.
-    agents, regions: or None.
+    agents, regions: or None. deliveries: who asks for what deliveries tell; None: Kafka is asked.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -67,6 +70,7 @@ async def serve_interface(
     register_regions(registry, regions.seen)
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
+    told = KeptDeliveries(settings, deliveries)
     streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
     bodies = BodyLimits(unpacked_bytes=max(UNPACKED_BYTES, limits.max_push_bytes))
     plane = Plane(
@@ -88,16 +92,26 @@ async def serve_interface(
         ask_region=asked.ask,
         resets=resets,
         rollbacks=rollbacks,
+        deliveries=told.of,
     )
     serving = listener.serve(make_app(plane, limits, listener.options.token))
     tasks = [asyncio.create_task(each) for each in (projections.run(), agents.run(), regions.run(), serving)]
     try:
         await _until_one_ends(tasks)
     finally:
-        await streams.close()
-        await asked.close()
-        if pushes is not None:
-            await pushes.close()
+        await _close(told, streams, asked, pushes)
+
+
+class _Closing(Protocol):
+    """What holds something open."""
+
+    async def close(self) -> None: ...
+
+
+async def _close(*those: _Closing | None) -> None:
+    for each in those:
+        if each is not None:
+            await each.close()
 
 
 async def _until_one_ends(tasks: Sequence[asyncio.Task[None]]) -> None:

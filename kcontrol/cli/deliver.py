@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
+from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.apps.ask import definition
 from kcontrol.apps.deliver.delivery import Delivery
@@ -30,11 +30,13 @@ from kcontrol.cli.delivery_targets import (
     AskedTarget,
     check_options,
     target_of,
+    this_process,
 )
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.errors import NotFoundError
+from kcontrol.views.deliveries import ToldDelivery
 
 _log = logging.getLogger("kcontrol.deliver")
 
@@ -280,6 +282,9 @@ def run_delivery(asked: AskedDelivery, to: AskedTarget) -> None:
             lag_s=watch.lag_s,
             reason=now.reason,
             at_ms=SystemClock().now_ms(),
+            address=target.address,
+            since_ms=now.since_ms,
+            who=this_process(),
         )
 
     with ExitStack() as stack:

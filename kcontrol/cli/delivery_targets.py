@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +134,12 @@ class AskedTarget:
     name: str
 
 
+@cache
+def this_process() -> str:
+    """Who delivers, for others; no two are alike."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
 def check_options(address: str, given: Collection[str]) -> None:
     """given: the parameters that were given, not left to their defaults. Raises ConfigurationError: the address is of no
     target, or an option is of another one."""
@@ -201,8 +208,8 @@ def _postgres(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
         limits=SessionLimits(asked.connect_s, asked.statement_s, asked.lock_s),
         adopts=asked.adopt,
     )
-    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-    return AskedTarget(PostgresTarget(options, asked.pipeline, asked.output, holder), asked.table)
+    target = PostgresTarget(options, asked.pipeline, asked.output, this_process())
+    return AskedTarget(target, asked.table)
 
 
 def _webhook(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:

@@ -50,9 +50,9 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         print_list(cluster, as_json)
         return
     facts, rejected, named = asyncio.run(_status(pipeline, cluster))
-    deliveries, unknown = told_deliveries(cluster, facts.pipeline)
+    deliveries, unknown = told_deliveries(cluster, facts)
     if as_json:
-        click.echo(status_json(facts, deliveries))
+        click.echo(status_json(facts, deliveries, unknown))
         return
     click.echo(f"pipeline   {facts.pipeline}: {facts.phase} (wanted: {facts.desired})")
     if facts.reason:
@@ -85,7 +85,7 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"planned    {planning}")
     for each in facts.nodes:
         click.echo(f"node {each.node:<5} {_node(each)}")
-    for line in (*(delivery_line(each, facts.step) for each in deliveries), *filter(None, (unknown,))):
+    for line in (*map(delivery_line, deliveries), *filter(None, (unknown,))):
         click.echo(f"delivery   {line}")
     if rejected:
         more = "" if verbose else f" (kcontrol status {facts.pipeline} -v names them)"

@@ -10,6 +10,12 @@ from kcontrol.core.step.offsets import is_paused
 from kcontrol.core.step.skips import overtaken, unseen
 from kcontrol.views.base import Facts
 from kcontrol.views.pipeline_projection import Lag, PipelineProjection
+from kcontrol.wire.addresses import kind_of
+
+INPUT_KIND = (
+    "topic (of Kafka; rows that are pushed over HTTP are in one, too), file (also several, on a disk, at a URL or in S3), "
+    "generator or clock."
+)
 
 
 class WaitingSkip(Facts):
@@ -27,6 +33,7 @@ class WaitingInput(Facts):
     """What of an input is not in a committed step yet."""
 
     input: str
+    kind: str = Field(description=INPUT_KIND)
     waiting: int = Field(
         description="Records beyond the last committed step, at most: offsets, less those that are known "
         "to hold none."
@@ -55,6 +62,7 @@ def _waiting_input(projection: PipelineProjection, lag: Lag, now_ms: int) -> Wai
     said, asked = view.status(), view.latest.get(input_key(view.pipeline, lag.input))
     return WaitingInput(
         input=lag.input,
+        kind=kind_of(item.topic),
         waiting=lag.offsets,
         waiting_ms=0 if not lag.offsets else None if lag.since_ms is None else max(0, now_ms - lag.since_ms),
         unasked=lag.unasked,

@@ -123,6 +123,11 @@ def is_topic(topic: str) -> bool:
     return ":" not in topic
 
 
+def kind_of(topic: str) -> str:
+    """What an input reads: 'topic', or the word that an address begins with."""
+    return "topic" if is_topic(topic) else topic.partition(":")[0]
+
+
 def address_of(topic: str) -> Address:
     """The address that stands in place of a topic's name. Raises ConfigurationError for one that is not known here."""
     match = _SCHEME.fullmatch(topic)

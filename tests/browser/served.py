@@ -21,6 +21,7 @@ from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
+from kcontrol.views.deliveries import ToldDelivery
 from kcontrol.views.regions_facts import RegionsSeen
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.patient_http import patient_limits
@@ -45,6 +46,7 @@ class Served:
     agents: ClusterSeen = NOBODY
     regions: RegionsSeen = field(default_factory=dict)
     resets: Resets = no_resets
+    deliveries: list[ToldDelivery] = field(default_factory=list)
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -63,6 +65,7 @@ class Served:
             agents=KnownAgents(self.agents),
             regions=KnownRegions(self.regions),
             resets=self.resets,
+            deliveries=lambda _: (self.deliveries, 0),
         )
         self._serving = asyncio.create_task(serving)
 

@@ -13,7 +13,7 @@ from kcontrol.adapters.http.plane import MAX_LONG, AsOf, Plane, ThePipeline, The
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.requests import ACCEPTED, Accepted, ask
 from kcontrol.requests.input_requests import pause_request, skip_request
-from kcontrol.views.input_facts import WaitingInput, WaitingSkip, waiting_inputs
+from kcontrol.views.input_facts import INPUT_KIND, WaitingInput, WaitingSkip, waiting_inputs
 from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}/inputs", tags=["inputs"])
@@ -44,6 +44,7 @@ class InputFacts(BaseModel):
     """One input."""
 
     input: str
+    kind: str = Field(description=INPUT_KIND)
     topic: str
     waiting: int
     waiting_ms: int | None = Field(
@@ -159,6 +160,7 @@ def _fact(pipeline: PipelineProjection, told: WaitingInput) -> InputFacts:
     ]
     return InputFacts(
         input=told.input,
+        kind=told.kind,
         topic=pipeline.input(told.input).topic,
         waiting=told.waiting,
         waiting_ms=told.waiting_ms,

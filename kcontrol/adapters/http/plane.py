@@ -25,6 +25,7 @@ from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Blocked, Projections
+from kcontrol.views.deliveries import DeliveriesSeen
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.regions_facts import RegionsSeen
@@ -45,6 +46,10 @@ async def _no_regions(record: RegionAsked) -> int:
     raise NotFoundError(f"there is no region {record.region!r}")
 
 
+async def _no_deliveries(pipeline: str) -> DeliveriesSeen:  # noqa: ARG001 - of none is anything known
+    return DeliveriesSeen(unknown="this server does not ask for deliveries")
+
+
 @dataclass(frozen=True)
 class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
@@ -53,7 +58,8 @@ class Plane:
     max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
     outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known; ask_agents: asks them.
     regions: the same of regions. ask_region: writes what is asked, or said, down, and tells at which offset. resets: whoever
-    resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them."""
+    resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them. deliveries: what is known of a
+    pipeline's; waits for seconds at most, and raises nothing."""
 
     settings: ClusterSettings
     projections: Projections
@@ -74,6 +80,7 @@ class Plane:
     ask_region: Callable[[RegionAsked], Awaitable[int]] = _no_regions
     resets: Resets = no_resets
     rollbacks: Rollbacks = no_rollbacks
+    deliveries: Callable[[str], Awaitable[DeliveriesSeen]] = _no_deliveries
 
 
 class AsOf(BaseModel):

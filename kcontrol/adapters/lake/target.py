@@ -86,6 +86,11 @@ class LakeTarget:
         """With its path."""
         return str(self._table)
 
+    @property
+    def address(self) -> str:
+        """As `--to` has it."""
+        return f"{self.kind}://{self._table}"
+
     def open(self) -> None:
         """See that the table is there and can be written."""
         self._maker = BatchMaker(str(self), self._table.open(), self._rules)

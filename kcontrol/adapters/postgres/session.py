@@ -52,6 +52,14 @@ class DatabaseAddress:
         port = f":{parts['port']}" if parts["port"] else ""
         return f"PostgreSQL {parts['host'] or 'here'}{port}, database {parts['dbname'] or 'of the user'}"
 
+    @property
+    def url(self) -> str:
+        """Host, port and database alone."""
+        host, port, name = (str(self._parts.get(part) or "") for part in ("host", "port", "dbname"))
+        # A directory is that of a socket of this machine.
+        place = "" if host.startswith("/") else f"{host}{f':{port}' if port else ''}"
+        return f"postgresql://{place}/{name}"
+
     def connect(self, name: str, limits: SessionLimits) -> Any:
         """A session, which commits each statement outside of a transaction at once. name: what the server's list of
         sessions shows. Raises TargetAwayError, DeliveryHaltedError."""

@@ -71,6 +71,11 @@ class PostgresTarget:
         """Of the target, short."""
         return self._table.name if self._table else self._options.table
 
+    @property
+    def address(self) -> str:
+        """Of the database."""
+        return self._options.address.url
+
     def open(self) -> None:
         """Connect, look at the table, and see that kcontrol_steps is there."""
         self.close()

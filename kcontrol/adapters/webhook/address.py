@@ -57,6 +57,8 @@ class WebhookAddress:
         self.url = url
         self.name = f"{parts.hostname}{f':{port}' if port else ''}{parts.path}"
         """Host and path: a query may hold a token."""
+        self.shown = f"{parts.scheme}://{self.name}"
+        """The same as a URL."""
 
     def __str__(self) -> str:
         return f"webhook {self.name}"

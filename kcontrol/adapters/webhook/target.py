@@ -110,6 +110,11 @@ class WebhookTarget:
         """Host and path."""
         return self._options.address.name
 
+    @property
+    def address(self) -> str:
+        """Without its query."""
+        return self._options.address.shown
+
     def open(self) -> None:
         """Nothing is sent yet: a webhook has nothing that could be looked at."""
         self._standing.open()

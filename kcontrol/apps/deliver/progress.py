@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -25,8 +27,8 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryFacts:
-    """step: the last one that was applied; -1: not known yet. Counts are of this process."""
+class DeliveryProgress:
+    """step: the last one that was applied; -1: not known yet. since_ms: when the state began. Counts are of this process."""
 
     state: DeliveryState = DeliveryState.STARTING
     step: int = -1
@@ -35,6 +37,7 @@ class DeliveryFacts:
     bad_rows: int = 0
     errors: int = 0
     reason: str = ""
+    since_ms: int = 0
 
 
 class DeliveryObserver(Protocol):
@@ -52,10 +55,10 @@ class DeliveryObserver(Protocol):
 class Progress:
     """Written by the delivery, read by others."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._observer: DeliveryObserver | None = None
-        self._lock = threading.Lock()
-        self.facts = DeliveryFacts()
+        self._lock, self._clock_ms = threading.Lock(), clock_ms
+        self.facts = DeliveryProgress(since_ms=clock_ms())
 
     def observe(self, observer: DeliveryObserver) -> None:
         """From now on it is told."""
@@ -111,4 +114,6 @@ class Progress:
 
     def _set(self, **changes: object) -> None:
         with self._lock:
+            if changes.get("state", self.facts.state) is not self.facts.state:
+                changes["since_ms"] = self._clock_ms()
             self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]

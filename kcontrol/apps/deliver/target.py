@@ -20,6 +20,11 @@ class Target(Protocol):
         """Short, and without secrets."""
         ...
 
+    @property
+    def address(self) -> str:
+        """As a URL, without user, query and secrets."""
+        ...
+
     def open(self) -> None:
         """Connect, and see that what is needed is there."""
         ...

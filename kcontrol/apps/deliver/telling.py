@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
+from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes
 from kcontrol.errors import ClusterError
+from kcontrol.views.deliveries import ToldDelivery
 
 _log = logging.getLogger("kcontrol.deliver")
 

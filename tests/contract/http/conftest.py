@@ -41,6 +41,7 @@ from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Projections
+from kcontrol.views.deliveries import DeliveriesSeen, ToldDelivery
 from tests.fakes.memory_kafka import (
     MemoryKafka,
     MemorySource,
@@ -76,7 +77,7 @@ class Api:
     writes: makes the topic of the output.
     reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its
     name is one that no other test has, unless `topic` says another.
-    jobs: that agents run, as the server knows them.
+    jobs: that agents run, as the server knows them. deliveries: the same of pipelines' deliveries.
     """
 
     told: Told
@@ -87,6 +88,7 @@ class Api:
     writes: Callable[[], Awaitable[OutputSpec]]
     settings: ClusterSettings
     jobs: dict[str, ClusterJob]
+    deliveries: dict[str, DeliveriesSeen]
 
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         """The body, of a response that must have this status."""
@@ -207,6 +209,11 @@ async def _serve(
         metrics.watch(projections)
         register_cluster(registry, ClusterSeen)
         jobs: dict[str, ClusterJob] = {}
+        deliveries: dict[str, DeliveriesSeen] = {}
+
+        async def delivered(pipeline: str) -> DeliveriesSeen:
+            return deliveries.get(pipeline, DeliveriesSeen())
+
         register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
@@ -221,6 +228,7 @@ async def _serve(
                 pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
                 resets=reset,
                 agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
+                deliveries=delivered,
             ),
             patient_limits(max_push_bytes=MAX_PUSH_BYTES),
             None,
@@ -231,7 +239,7 @@ async def _serve(
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S
             ) as client:
-                yield Api(told, client, projections, server, reaches, writes, settings, jobs)
+                yield Api(told, client, projections, server, reaches, writes, settings, jobs, deliveries)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -255,6 +263,14 @@ async def answer(question: TableQuestion) -> TableAnswer:
     return TableAnswer(question.pipeline, question.step or 2, 1_002, [column], [[1], [None]], more=False)
 
 
+def deliver(pipeline: str) -> tuple[list[ToldDelivery], int]:
+    """As Kafka would say, whatever pipeline it is asked for."""
+    told = ToldDelivery(
+        "out", "totals", "delta", "exactly_once", "halted", 1, 2.5, f"as {pipeline} has it", 7
+    )
+    return [told, replace(told, target="new", state="starting", step=-1, reason="")], 1
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a real server on a socket, with one pipeline of two steps."""
@@ -267,7 +283,8 @@ def address() -> Iterator[str]:
         await world.step(7, 1, wrote=(0, 3))
         await world.step(8, 2)
         told.set()
-        await serve_interface(listener, NOBODY, MemorySource(kafka), make_registry(), ask=answer)
+        source = MemorySource(kafka)
+        await serve_interface(listener, NOBODY, source, make_registry(), ask=answer, deliveries=deliver)
 
     with ExitStack() as stack:
         stack.enter_context(listener.in_thread(run))

@@ -88,6 +88,7 @@ def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> 
         "",
         "/spec",
         "/inputs",
+        "/deliveries",
         "/nodes",
         "/nodes/{node}",
         "/checkpoints",

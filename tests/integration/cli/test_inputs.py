@@ -116,7 +116,7 @@ def test_a_pause_waits_for_the_coordinator_and_shows_in_the_status(
     assert "is recorded, but not in force after 1 s: no coordinator has acted on it" in unheard
     told = json.loads(command("status", pipeline.name, "--json").stdout)
     # Nobody has said that they came: how many wait is asked of Kafka, and since when nobody knows.
-    waiting = {"waiting": RECORDS - NEXT, "waiting_ms": None, "unasked": ""}
+    waiting = {"kind": "topic", "waiting": RECORDS - NEXT, "waiting_ms": None, "unasked": ""}
     assert told["inputs"] == [{"input": "in", **waiting, "paused": True, "noted": False, "skips": []}]
     assert "paused (pausing it waits for a coordinator)" in command("status", pipeline.name).stdout
     with pipeline.acting_on_the_next_request(PipelinePhase.RUNNING):

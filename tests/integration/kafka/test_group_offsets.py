@@ -11,13 +11,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kcontrol.adapters.kafka.admin import group_offsets
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
+from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes
 from kcontrol.adapters.kafka.admin.group_offsets import GroupOffsets, KeptOffset
 from kcontrol.adapters.kafka.admin.groups import count_members
 from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.deliveries import ToldDelivery
 from tests.conftest import TopicFactory
 from tests.support.processes import until
 
@@ -41,6 +42,11 @@ def test_an_offset_is_read_as_it_was_written(settings: ClusterSettings, topic_fa
         KeptOffset(0, "now"),
     )
     assert offsets.groups(f"{group}.") == [f"{group}.a", f"{group}.b"]
+    assert offsets.read_all([f"{group}.{each}" for each in "cba"]) == [
+        None,
+        KeptOffset(0, "now"),
+        KeptOffset(7, ""),
+    ]
     assert GroupOffsets(settings, topic_factory("other", 1)).read(f"{group}.b") is None
 
 

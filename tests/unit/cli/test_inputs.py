@@ -59,7 +59,7 @@ def test_an_input_that_nobody_asked_about() -> None:
     assert line() == "in: 0 offsets wait"
     assert line(SEEN) == "in: 3 offsets wait, the oldest for 2.5 s"
     assert facts(SEEN).model_dump() == {
-        **{"input": "in", "waiting": 3, "waiting_ms": 2_500, "unasked": ""},
+        **{"input": "in", "kind": "topic", "waiting": 3, "waiting_ms": 2_500, "unasked": ""},
         **{"paused": False, "noted": True, "skips": []},
     }
 

@@ -48,6 +48,7 @@ async function lookOnce() {
     const agents = await lookAtAgents();
     const regions = await lookAtRegions();
     await lookAtPipeline(state.name);
+    await lookAtDeliveries(state.name);
     await followRequests();
     failures = 0;
     change({ ready, metadata, list, agents, regions, connection: "live", trouble: null, seenMs: Date.now() });
@@ -128,6 +129,7 @@ async function lookAtPipeline(name) {
         checkpoints: checkpoints.checkpoints,
         checkpointFailure: checkpoints.failure,
         inputs,
+        deliveries: state.pipeline?.name === name ? state.pipeline.deliveries : null,
         partitionsWanted: state.pipeline?.name === name && state.pipeline.partitionsWanted,
       },
     });
@@ -136,6 +138,17 @@ async function lookAtPipeline(name) {
     // A server that has just begun reads the logs again, and says so: what is known is worth more than nothing.
     if (failure.kind === "not-yet" && state.pipeline) return;
     if (name === state.name) change({ failure, pipeline: null });
+  }
+}
+
+/** Kafka is asked for them, which may take a second or two: all else is shown meanwhile. */
+async function lookAtDeliveries(name) {
+  if (state.pipeline?.name !== name) return;
+  try {
+    const deliveries = await get(`v1/pipelines/${encodeURIComponent(name)}/deliveries`);
+    if (state.pipeline?.name === name) change({ pipeline: { ...state.pipeline, deliveries } });
+  } catch (failure) {
+    if (!(failure instanceof Failure) || ofTheServer(failure)) throw failure;
   }
 }
 

@@ -22,6 +22,8 @@ const SHAPES = {
   stopped: "■",
   absent: "×",
   silent: "×",
+  away: "×",
+  standing_by: "○",
   unknown: "×",
   unhealthy: "▲",
   spent: "▲",
@@ -30,11 +32,12 @@ const SHAPES = {
   broken: "▲",
 };
 
-export function badge(name) {
+/** text: where the name is none for people. */
+export function badge(name, text = name) {
   return h(
     "span",
     { class: `badge is-${name}` },
     h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[name] ?? "○"),
-    name,
+    text,
   );
 }

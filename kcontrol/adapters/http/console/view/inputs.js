@@ -10,7 +10,11 @@ import { table } from "./table.js";
 const OF_INPUTS = [
   {
     name: "Input",
-    of: (each) => (each.paused ? [each.input, " ", badge("paused"), each.noted ? "" : " (not yet noted)"] : each.input),
+    of: (each) => [
+      each.input,
+      each.kind !== "topic" && h("span", { class: "sub" }, ` ${each.kind}`),
+      each.paused && [" ", badge("paused"), each.noted ? "" : " (not yet noted)"],
+    ],
   },
   { name: "Waiting", kind: "number", of: (each) => count(each.waiting) },
   { name: "For", kind: "number", of: (each) => (each.waiting && each.waiting_ms !== null ? span(each.waiting_ms) : "–") },

@@ -1,4 +1,4 @@
-/* One pipeline: how it is, what can be asked of it, and everything about its steps, nodes, inputs and checkpoints. */
+/* One pipeline: how it is, what can be asked of it, and everything about its steps, nodes, inputs, deliveries and checkpoints. */
 
 import { h } from "../dom.js";
 import { count, span } from "../format.js";
@@ -6,6 +6,7 @@ import { state } from "../store.js";
 import { actions, requests } from "./actions.js";
 import { badge } from "./badge.js";
 import { checkpoints } from "./checkpoints.js";
+import { deliveries } from "./deliveries.js";
 import { failures } from "./failures.js";
 import { inputs } from "./inputs.js";
 import { layout } from "./layout.js";
@@ -37,6 +38,7 @@ export function pipeline() {
     summary(state.pipeline),
     steps(status),
     h("div", { class: "pair", key: "pair" }, inputs(state.pipeline), nodes(status)),
+    deliveries(state.pipeline),
     layout(status),
     goBack(status),
     checkpoints(state.pipeline),
