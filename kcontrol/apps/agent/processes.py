@@ -43,7 +43,8 @@ begun, does not."""
 
 @dataclass
 class HostProcess:
-    """One of them. folder: where what is known of it lies. identity: as of `identity_of`. told_to_end_ms:
+    """One of them. folder: where what is known of it lies. identity: as of `identity_of`. founded_ms: which log of agents
+    its generation is of; 0 if that was not written down, by an older version. told_to_end_ms:
     when it was sent SIGTERM. again: so often it is still to be sent."""
 
     unit: Unit
@@ -52,6 +53,7 @@ class HostProcess:
     pid: int
     identity: str
     began_s: float
+    founded_ms: int = 0
     moved_ms: int | None = None
     told_to_end_ms: int | None = None
     again: int = 0
@@ -60,6 +62,10 @@ class HostProcess:
     @property
     def running(self) -> RunningUnit:
         return RunningUnit(self.unit, self.generation, self.moved_ms)
+
+    def is_of(self, founded_ms: int) -> bool:
+        """Whether it belongs to that log of agents, as far as can be told."""
+        return not self.founded_ms or self.founded_ms == founded_ms
 
     def is_alive(self) -> bool:
         if self.child is not None and self.child.poll() is not None:
@@ -102,13 +108,18 @@ def identity_of(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndedProcess:
-    """One that has ended by itself. lived_s: for how long it ran."""
+    """One that has ended by itself. lived_s: for how long it ran. founded_ms: as of HostProcess."""
 
     unit: Unit
     generation: int
     code: int | None
     said: str
     lived_s: float
+    founded_ms: int = 0
+
+    def is_of(self, founded_ms: int) -> bool:
+        """As of HostProcess."""
+        return not self.founded_ms or self.founded_ms == founded_ms
 
 
 class HostProcesses:
@@ -131,12 +142,17 @@ class HostProcesses:
                 continue
             unit = (found["job"], found["task"], found["index"])
             process = HostProcess(
-                *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"])
+                *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"]),
+                founded_ms=found.get("founded_ms", 0),
             )
             self._all[unit, process.generation] = process
 
     def running(self) -> list[RunningUnit]:
         return [process.running for process in self._all.values()]
+
+    def of_another_log(self, founded_ms: int) -> list[RunningUnit]:
+        """Those of them whose generations mean nothing in this log of agents."""
+        return [process.running for process in self._all.values() if not process.is_of(founded_ms)]
 
     def is_free(self, unit: Unit) -> bool:
         """Whether no process of this unit, of whatever generation, is there any more."""
@@ -145,8 +161,8 @@ class HostProcesses:
     def pids(self) -> dict[Unit, int]:
         return {unit: process.pid for (unit, _), process in self._all.items()}
 
-    def start(self, unit: Unit, generation: int, command: Sequence[str]) -> int:
-        """Its process id."""
+    def start(self, unit: Unit, generation: int, command: Sequence[str], founded_ms: int = 0) -> int:
+        """Its process id. founded_ms: as of HostProcess."""
         folder = self._folder_of(unit, generation)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -165,6 +181,7 @@ class HostProcesses:
                 facts = dict(zip(("job", "task", "index"), unit, strict=True))
                 facts |= {
                     "generation": generation,
+                    "founded_ms": founded_ms,
                     "pid": child.pid,
                     "identity": identity,
                     "began_s": began_s,
@@ -178,7 +195,7 @@ class HostProcesses:
             child.wait()  # It ends, as nobody tells it to go on.
             raise
         self._all[unit, generation] = HostProcess(
-            *(unit, generation, folder, child.pid, identity, began_s), child=child
+            *(unit, generation, folder, child.pid, identity, began_s, founded_ms), child=child
         )
         return child.pid
 
@@ -217,7 +234,8 @@ class HostProcesses:
             if told is None:
                 ended.append(
                     EndedProcess(
-                        *key, process.exit_code(), process.last_words(), time.time() - process.began_s
+                        *(*key, process.exit_code(), process.last_words(), time.time() - process.began_s),
+                        founded_ms=process.founded_ms,
                     )
                 )
             else:
