@@ -15,7 +15,7 @@ import pytest
 from kcontrol.core.cluster.entries import ClusterEntry, Prepare
 from kcontrol.core.cluster.model import ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
-from kcontrol.errors import ConfigurationError
+from kcontrol.errors import ConfigurationError, LeftOutError
 from tests.support.patience import HANG_S
 from tests.support.processes import until
 from tests.unit.agent.test_endings import AGAIN, LOG, Ending, Life
@@ -88,6 +88,38 @@ def test_what_a_process_of_a_deleted_log_ended_with_is_no_failure_in_the_next(
     assert life.says() is None
     assert any("see" in one and "end with code" in one for one in life.told), "but its operator hears of it"
     starts(life)
+
+
+def left_out(folder: Path, command: Ending, log: list[ClusterEntry]) -> None:
+    """A life in which the node says that nobody is to start it again."""
+    life = Life(folder, command, log)
+    life.read()
+    until(lambda: life.sees(1), "it has ended", HANG_S)
+    life.disk.close()
+
+
+def test_a_node_that_was_left_out_in_a_deleted_log_is_started_in_the_next(tmp_path: Path) -> None:
+    command = Ending(LeftOutError.exit_code)
+    left_out(tmp_path, command, [Prepare("a", "a-2", began_ms=1_000), LOG[1]])
+    left_out(tmp_path, command, NEXT_LOG)
+    assert command.started == 2
+    again = Life(tmp_path, command, NEXT_LOG)
+    again.read()
+    for _ in range(3):
+        assert again.says() is None
+    assert command.started == 2, "in the same log it stays so"
+    again.disk.close()
+
+
+def test_what_an_older_version_wrote_down_of_nodes_that_were_left_out_still_counts(tmp_path: Path) -> None:
+    command = Ending(LeftOutError.exit_code)
+    (tmp_path / "left-out.json").write_text(json.dumps([[*UNIT, 1]]))
+    life = Life(tmp_path, command, NEXT_LOG)
+    life.read()
+    for _ in range(3):
+        assert life.says() is None
+    assert command.started == 0
+    life.disk.close()
 
 
 @pytest.mark.parametrize("older_version", [False, True])
