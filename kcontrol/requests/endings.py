@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, NodeJoin
+from kcontrol.requests.pipeline_requests import mode_requests
+from kcontrol.views.pipeline_projection import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,33 @@ def stop_of_completed(view: PipelineView) -> Desired:
     Of what was placed so far: a job that is placed anew runs, be it that this comes late, or that nobody asks for it to run.
     """
     return Desired(view.pipeline, DesiredMode.STOPPED, uuid4().hex, max(view.placements.values()))
+
+
+def asked_by_users(view: PipelineView) -> int:
+    """Offset of what users have asked of it last; -1 if they have asked for nothing."""
+    found = view.latest.get(f"{view.pipeline}/desired")
+    return -1 if found is None else found.offset
+
+
+def to_run_again(view: PipelineView, submission: AgentPlacement, asked_before: int) -> tuple[Request, ...]:
+    """To a pipeline that is stopped and whose job was submitted, however late this is said; nothing if it was stopped since.
+
+    asked_before: as of `asked_by_users`, when the job was not submitted yet. What agents have said of an end is taken back in
+    its own name, so a later end stands, be it said before this or after it.
+    """
+    now, user = view.desired(), view.latest.get(f"{view.pipeline}/desired")
+    if now is None or now.mode is not DesiredMode.STOPPED:
+        return ()
+    if now.wish is not None and now.wish >= submission:
+        return ()
+    *before, wanted = mode_requests(view, DesiredMode.RUNNING)
+    assert isinstance(wanted, Desired)
+    stands = (
+        user is not None and isinstance(user.record, Desired) and user.record.mode is not DesiredMode.RUNNING
+    )
+    if not stands:
+        return (*before, replace(wanted, wish=now.wish))
+    return (*before, wanted) if asked_by_users(view) <= asked_before else ()
 
 
 def _runs_by_hand(view: PipelineView) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from kcontrol.core.cluster.model import Unit
+from kcontrol.core.cluster.unit_ends import LeftOut
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.locks import LockedError, lock
 
@@ -25,7 +25,9 @@ class AgentDisk:
         """Raises ConfigurationError if another process has it."""
         folder.mkdir(parents=True, exist_ok=True)
         self.units = folder / "units"
-        self._file, self._left_out = folder / "incarnations.json", folder / "left-out.json"
+        self._file, self._left_out = folder / "incarnations.json", folder / "left-out-by-log.json"
+        self._left_out_before = folder / "left-out.json"
+        """Of an older version, which did not write down of which log of agents they are."""
         self._seen_file = folder / "seen.json"
         try:
             self._lock: BinaryIO = lock(folder / "lock")
@@ -51,15 +53,18 @@ class AgentDisk:
             _write(self._seen_file, (incarnation,))
             self._seen = incarnation
 
-    def left_out(self) -> list[tuple[Unit, int]]:
-        """Unit and generation of each."""
+    def left_out(self) -> list[LeftOut]:
+        """All that are not to be started again."""
+        found = (*_json(self._left_out), *((*one, 0) for one in _json(self._left_out_before)))
         return [
-            ((str(job), str(task), int(index)), int(at)) for job, task, index, at in _json(self._left_out)
+            LeftOut((str(job), str(task), int(index)), int(at), int(founded_ms))
+            for job, task, index, at, founded_ms in found
         ]
 
-    def leave_out(self, units: Iterable[tuple[Unit, int]]) -> None:
+    def leave_out(self, units: Iterable[LeftOut]) -> None:
         """These, and no others any more."""
-        _write(self._left_out, [(*unit, generation) for unit, generation in sorted(units)])
+        _write(self._left_out, [(*one.unit, one.generation, one.founded_ms) for one in sorted(units)])
+        self._left_out_before.unlink(missing_ok=True)
 
     def close(self) -> None:
         self._lock.close()

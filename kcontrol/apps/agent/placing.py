@@ -16,9 +16,9 @@ from kcontrol.apps.agent.standbys import needs_standbys, set_standbys
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
 from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
-from kcontrol.core.model import DesiredMode
+from kcontrol.core.model import AgentPlacement, DesiredMode
 from kcontrol.errors import ClusterError, KcontrolError, NotFoundError, RetriableError, TopicError
-from kcontrol.requests.pipeline_requests import mode_requests
+from kcontrol.requests.endings import asked_by_users, to_run_again
 from kcontrol.requests.record import NotNowError, record
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
@@ -85,9 +85,11 @@ async def _place(
     def wish(value: Replica, request: str) -> SubmitJob:
         return SubmitJob(job, request, value.offset, package, (task,))
 
+    asked_before = await _asked_by_users(view.settings, job)
     made = await view.ask(wish)
     if view.replica.jobs[job].revision == made.offset:
-        await _want_running(view.settings, job)
+        submission = AgentPlacement(view.replica.founded_ms, made.offset)
+        await _want_running(view.settings, job, submission, asked_before)
         return made
     stays = await _stays(view.settings, job)
     return replace(made, changes=(*made.changes, stays)) if stays else made
@@ -122,12 +124,24 @@ async def _upload(view: ClusterView, code: JobCode) -> None:
         await packages.close()
 
 
-async def _want_running(settings: ClusterSettings, job: str) -> None:
+async def _asked_by_users(settings: ClusterSettings, job: str) -> int:
     with suppress(TopicError):  # Nothing was ever submitted in this Kafka.
         async with pipeline_logs(settings, job) as logs:
-            desired = logs.view.desired() if await logs.is_there() else None
-            if desired is not None and desired.mode is DesiredMode.STOPPED:
-                await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
+            if await logs.is_there():
+                return asked_by_users(logs.view)
+    return -1
+
+
+async def _want_running(
+    settings: ClusterSettings, job: str, submission: AgentPlacement, asked_before: int
+) -> None:
+    with suppress(TopicError):
+        async with pipeline_logs(settings, job) as logs:
+            if not await logs.is_there():
+                return
+            requests = to_run_again(logs.view, submission, asked_before)
+            if requests:
+                await record(logs.control, requests)
 
 
 async def _stays(settings: ClusterSettings, job: str) -> str:

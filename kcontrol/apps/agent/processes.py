@@ -45,7 +45,8 @@ begun, does not."""
 
 @dataclass
 class HostProcess:
-    """One of them. folder: where what is known of it lies. identity: as of `identity_of`. told_to_end_ms:
+    """One of them. folder: where what is known of it lies. identity: as of `identity_of`. founded_ms: which log of agents
+    its generation is of; 0 if that was not written down, by an older version. told_to_end_ms:
     when it was sent SIGTERM. again: so often it is still to be sent."""
 
     unit: Unit
@@ -54,6 +55,7 @@ class HostProcess:
     pid: int
     identity: str
     began_s: float
+    founded_ms: int = 0
     moved_ms: int | None = None
     told_to_end_ms: int | None = None
     again: int = 0
@@ -68,6 +70,7 @@ class HostProcess:
         facts = dict(zip(("job", "task", "index"), self.unit, strict=True))
         facts |= {
             "generation": self.generation,
+            "founded_ms": self.founded_ms,
             "pid": self.pid,
             "identity": self.identity,
             "began_s": self.began_s,
@@ -75,6 +78,10 @@ class HostProcess:
         written = self.folder / "process.json.new"
         written.write_text(json.dumps(facts), encoding="utf-8")
         written.replace(self.folder / "process.json")
+
+    def is_of(self, founded_ms: int) -> bool:
+        """Whether it belongs to that log of agents, as far as can be told."""
+        return not self.founded_ms or self.founded_ms == founded_ms
 
     def is_alive(self) -> bool:
         if self.child is not None and self.child.poll() is not None:
@@ -117,7 +124,8 @@ def identity_of(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndedProcess:
-    """One that has ended by itself. lived_s: for how long it ran. folder: where what is known of it lies."""
+    """One that has ended by itself. lived_s: for how long it ran. folder: where what is known of it lies. founded_ms: as of
+    HostProcess."""
 
     unit: Unit
     generation: int
@@ -125,6 +133,11 @@ class EndedProcess:
     said: str
     lived_s: float
     folder: Path
+    founded_ms: int = 0
+
+    def is_of(self, founded_ms: int) -> bool:
+        """As of HostProcess."""
+        return not self.founded_ms or self.founded_ms == founded_ms
 
 
 class HostProcesses:
@@ -147,12 +160,17 @@ class HostProcesses:
                 continue
             unit = (found["job"], found["task"], found["index"])
             process = HostProcess(
-                *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"])
+                *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"]),
+                founded_ms=found.get("founded_ms", 0),
             )
             self._all[unit, process.generation] = process
 
     def running(self) -> list[RunningUnit]:
         return [process.running for process in self._all.values()]
+
+    def of_another_log(self, founded_ms: int) -> list[RunningUnit]:
+        """Those of them whose generations mean nothing in this log of agents."""
+        return [process.running for process in self._all.values() if not process.is_of(founded_ms)]
 
     def is_free(self, unit: Unit) -> bool:
         """Whether no process of this unit, of whatever generation, is there any more."""
@@ -161,8 +179,8 @@ class HostProcesses:
     def pids(self) -> dict[Unit, int]:
         return {unit: process.pid for (unit, _), process in self._all.items()}
 
-    def start(self, unit: Unit, generation: int, command: Sequence[str]) -> int:
-        """Its process id."""
+    def start(self, unit: Unit, generation: int, command: Sequence[str], founded_ms: int = 0) -> int:
+        """Its process id. founded_ms: as of HostProcess."""
         folder = self._folder_of(unit, generation)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -178,7 +196,9 @@ class HostProcesses:
         try:
             with child.stdin as gate:
                 identity, began_s = identity_of(child.pid), time.time()
-                process = HostProcess(*(unit, generation, folder, child.pid, identity, began_s), child=child)
+                process = HostProcess(
+                    *(unit, generation, folder, child.pid, identity, began_s, founded_ms), child=child
+                )
                 process.remember()
                 with suppress(BrokenPipeError):  # It was killed already.
                     os.write(gate.fileno(), b"go\n")
@@ -197,6 +217,7 @@ class HostProcesses:
         process = self._all[one.unit, one.generation]
         give_number(process.folder / "number", GivenNumber(unit[2], placement))
         process.unit, process.generation = unit, placement.generation
+        process.founded_ms = placement.founded_ms
         process.remember()
         self._all[unit, placement.generation] = self._all.pop((one.unit, one.generation))
         return process.pid
@@ -237,7 +258,7 @@ class HostProcesses:
                 ended.append(
                     EndedProcess(
                         *(*key, process.exit_code(), process.last_words()),
-                        *(time.time() - process.began_s, process.folder),
+                        *(time.time() - process.began_s, process.folder, process.founded_ms),
                     )
                 )
             else:

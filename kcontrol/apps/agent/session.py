@@ -95,6 +95,8 @@ class AgentSession:
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         self._not_before_ms: dict[Unit, int] = {}
+        self._ended: list[EndedProcess] = []
+        """What that means is known once the log was read: it may be of another one."""
         self._restored = -1
         """The snapshot from which it goes on. What confirms it is in the log behind it."""
         self._stage = ""
@@ -258,9 +260,12 @@ class AgentSession:
     async def _work(self) -> None:
         now_ms = self._clock.monotonic_ms()
         for ended in self._processes.tend(now_ms):
-            self._note(ended, now_ms)
-            self._processes.forget(ended)
+            self._see_end(ended, now_ms)
+        if self._machine.has_read:
+            self._note_ends()
         running = [one for one in self._processes.running() if one.unit != COORDINATOR]
+        strange = self._end_those_of_another_log(now_ms)
+        running = [one for one in running if one not in strange]
         found = self._machine.work(running, now_ms)
         self._processes.mark_moved(found.handed_over, now_ms)
         for one in found.stop:
@@ -283,6 +288,16 @@ class AgentSession:
         self._not_before_ms.pop(unit, None)
         self._tell(f"has who stood by run {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
+    def _end_those_of_another_log(self, now_ms: int) -> list[RunningUnit]:
+        """Their generations are offsets of a log that was deleted: one that is equal to that of a place here is so by
+        chance."""
+        found = self._processes.of_another_log(self.replica.founded_ms)
+        strange = [one for one in found if one.unit != COORDINATOR]
+        if self._machine.has_read:
+            for one in strange:
+                self._processes.stop(one, now_ms)
+        return strange
+
     def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
         """Once no older process of the unit is left here, which has its working directory."""
         if not self._processes.is_free(unit) or now_ms < self._not_before_ms.get(unit, now_ms):
@@ -298,17 +313,27 @@ class AgentSession:
             return
         if unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys:
             command = (*command, "--number-from", str(self._processes.number_file(unit, generation)))
-        pid = self._processes.start(unit, generation, command)
+        pid = self._processes.start(unit, generation, command, placement.founded_ms)
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
-    def _note(self, ended: EndedProcess, now_ms: int) -> None:
-        """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
-        reported."""
+    def _see_end(self, ended: EndedProcess, now_ms: int) -> None:
         self._not_before_ms[ended.unit] = now_ms + self._options.restart_ms
         code = "without a code" if ended.code is None else f"with code {ended.code}"
         self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}: {ended.said}")
-        if ended.unit == COORDINATOR:
+        self._ended.append(ended)
+
+    def _note_ends(self) -> None:
+        ended, self._ended = self._ended, []
+        for one in ended:
+            self._note(one)
+            self._processes.forget(one)
+
+    def _note(self, ended: EndedProcess) -> None:
+        """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
+        reported."""
+        if ended.unit == COORDINATOR or not ended.is_of(self.replica.founded_ms):
             return
+        code = "without a code" if ended.code is None else f"with code {ended.code}"
         unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"
         match verdict_of(ended.code):
             case ExitVerdict.ASKED | ExitVerdict.REPLACED:

@@ -26,7 +26,7 @@ from kcontrol.core.cluster.liveness import (
 from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
-from kcontrol.core.cluster.unit_ends import Hope, Placed, UnitEnds
+from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
 
@@ -76,7 +76,7 @@ class AgentMachine:
         limits: AgentLimits,
         now_ms: int,
         before: str = "",
-        left_out: Iterable[Placed] = (),
+        left_out: Iterable[LeftOut] = (),
     ) -> None:
         self.me = me
         self.replica = EMPTY
@@ -339,7 +339,7 @@ class AgentMachine:
         return replace(found, start=tuple(one for one in found.start if not self._is_over(*one)))
 
     def _is_over(self, unit: Unit, place: Place) -> bool:
-        return self._ends.is_over((unit, place.generation))
+        return self._ends.is_over((unit, place.generation), self.replica.founded_ms)
 
     def may_start(self, now_ms: int) -> bool:
         return self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
@@ -353,13 +353,13 @@ class AgentMachine:
         """It has run for so long that earlier ends of it say nothing."""
         self._ends.lasted((unit, generation))
 
-    def unit_left_out(self, unit: Unit, generation: int) -> frozenset[Placed]:
+    def unit_left_out(self, unit: Unit, generation: int) -> frozenset[LeftOut]:
         """Its pipeline has no such node any more: it is not started again by this placement, and nothing has failed.
 
         All such units, for the shell to remember.
         """
         mine = wanted(self.replica, self.me) if self._has_read else None
-        self._ends.leave_out((unit, generation), mine)
+        self._ends.leave_out(LeftOut(unit, generation, self.replica.founded_ms), mine)
         return self._ends.left_out
 
     def _failed(self) -> list[ClusterEntry]:

@@ -12,6 +12,20 @@ Placed = tuple[Unit, int]
 """A unit, and the generation of its placement on this agent."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class LeftOut:
+    """A unit whose pipeline had no such node any more, by placement. founded_ms: which log of agents that is of; 0 if it was
+    not written down, by an older version."""
+
+    unit: Unit
+    generation: int
+    founded_ms: int = 0
+
+    def is_placed_by(self, one: Placed, founded_ms: int) -> bool:
+        """As far as can be told: two logs may have the same numbers."""
+        return (self.unit, self.generation) == one and self.founded_ms in (0, founded_ms)
+
+
 class Hope(StrEnum):
     """Where a unit that has failed here may do better."""
 
@@ -33,7 +47,7 @@ class UnitEnds:
     """Of one agent. most: so many failures of a unit in one placement are reported, or one without hope. left_out: units
     whose pipelines had no such node any more; the shell remembers them over lives."""
 
-    def __init__(self, most: int, left_out: Iterable[Placed] = ()) -> None:
+    def __init__(self, most: int, left_out: Iterable[LeftOut] = ()) -> None:
         self._most = most
         self._failures: dict[Placed, UnitFailures] = {}
         self.left_out = frozenset(left_out)
@@ -49,16 +63,19 @@ class UnitEnds:
     def lasted(self, one: Placed) -> None:
         self._failures.pop(one, None)
 
-    def leave_out(self, one: Placed, mine: Mapping[Unit, Place] | None) -> None:
-        """mine: what is placed here; of all else nothing is remembered any more. None: that is not known yet."""
-        self._failures.pop(one, None)
-        kept = (each for each in self.left_out if mine is None or _is_among(each, mine))
+    def leave_out(self, one: LeftOut, mine: Mapping[Unit, Place] | None) -> None:
+        """mine: what is placed here by the log that this one is of; of all else nothing is remembered any more. None: that is
+        not known yet."""
+        self._failures.pop((one.unit, one.generation), None)
+        kept = (each for each in self.left_out if mine is None or _is_of(each, one.founded_ms, mine))
         self.left_out = frozenset((*kept, one))
 
-    def is_over(self, one: Placed) -> bool:
-        """Not to be started by this placement: it was left out, or has failed, which is still to be said."""
+    def is_over(self, one: Placed, founded_ms: int) -> bool:
+        """Not to be started by this placement of that log: it was left out, or has failed, which is still to be said."""
         failures = self._failures.get(one)
-        return one in self.left_out or (failures is not None and self._is_to_be_said(failures))
+        if any(each.is_placed_by(one, founded_ms) for each in self.left_out):
+            return True
+        return failures is not None and self._is_to_be_said(failures)
 
     def _is_to_be_said(self, failures: UnitFailures) -> bool:
         return failures.hope is not Hope.HERE or failures.count >= self._most
@@ -69,6 +86,11 @@ class UnitEnds:
         for one, failures in sorted(self._failures.items(), key=lambda each: each[0]):
             if self._is_to_be_said(failures):
                 yield one, failures
+
+
+def _is_of(one: LeftOut, founded_ms: int, mine: Mapping[Unit, Place]) -> bool:
+    placed = (one.unit, one.generation)
+    return one.is_placed_by(placed, founded_ms) and _is_among(placed, mine)
 
 
 def _is_among(one: Placed, mine: Mapping[Unit, Place]) -> bool:

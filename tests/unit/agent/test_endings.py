@@ -33,7 +33,7 @@ from kcontrol.errors import (
 )
 from tests.support.processes import until
 
-LOG = [Prepare("a", "a-1"), SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 1),))]
+LOG: list[ClusterEntry] = [Prepare("a", "a-1"), SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 1),))]
 AGAIN = Prepare("a", "a-2", previous="a-1")
 
 

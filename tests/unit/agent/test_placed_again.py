@@ -39,6 +39,46 @@ class ClusterLog:
         return len(self.entries) - 1
 
 
+def slowly_placed(monkeypatch: pytest.MonkeyPatch, before: ControlRecord, since: Desired) -> Desired | None:
+    """What counts at the end. before: in the pipeline's log when it is placed. since: once its submission is in the log of the
+    cluster, and before anything more is done."""
+    kafka = MemoryKafka()
+
+    class SlowLog(ClusterLog):
+        async def append(self, entry: ClusterEntry) -> int:
+            offset = await super().append(entry)
+            await MemoryControlLog(kafka, JOB).append([since])
+            return offset
+
+    @asynccontextmanager
+    async def logs(_settings: ClusterSettings, _pipeline: str) -> AsyncIterator[PipelineReader]:
+        yield PipelineReader(JOB, MemoryControlLog(kafka, JOB), MemoryStepsLog(kafka, JOB))
+
+    async def play() -> Desired | None:
+        await MemoryControlLog(kafka, JOB).append([SPEC, before])
+        await place(ClusterView(ClusterSettings(bootstrap_servers="nowhere:1")), JOB, 1, "p.py")
+        async with logs(ClusterSettings(bootstrap_servers="nowhere:1"), JOB) as read:
+            assert await read.is_there()
+            return read.view.desired()
+
+    monkeypatch.setattr(looking, "KafkaClusterLog", SlowLog)
+    monkeypatch.setattr(placing, "pipeline_logs", logs)
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("wish", [None, AgentPlacement(1, 1), AgentPlacement(1, 2)])
+def test_what_is_stopped_after_it_was_submitted_stays_so_however_slow_place_is(
+    monkeypatch: pytest.MonkeyPatch, wish: AgentPlacement | None
+) -> None:
+    """By its user, as it was completed, or as it was killed."""
+    since = Desired(JOB, DesiredMode.STOPPED, "since", wish)
+    for before in (
+        Desired(JOB, DesiredMode.STOPPED, "mine"),
+        Desired(JOB, DesiredMode.STOPPED, "end", AgentPlacement(0, 0)),
+    ):
+        assert slowly_placed(monkeypatch, before, since) == since
+
+
 def placed_again(monkeypatch: pytest.MonkeyPatch, *said: ControlRecord) -> tuple[str, ...]:
     """What is said the second time. said: in the pipeline's log meanwhile."""
     kafka = MemoryKafka()

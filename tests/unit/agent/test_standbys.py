@@ -48,6 +48,8 @@ def test_who_stood_by_is_the_node_over_all_lives_of_its_agent(tmp_path: Path) ->
     assert (first.running(), first.is_free(STANDS)) == ([RunningUnit(NODE, 57)], True)
     second = HostProcesses(tmp_path, 1_000)
     assert second.running() == [RunningUnit(NODE, 57)]
+    assert second.of_another_log(PLACED.founded_ms) == []
+    assert second.of_another_log(PLACED.founded_ms + 1) == [RunningUnit(NODE, 57)]
     first.stop(RunningUnit(NODE, 57), 0)
     until(lambda: not first.tend(0) and not first.running(), "it has ended", HANG_S)
     assert list(tmp_path.iterdir()) == []
@@ -74,11 +76,11 @@ class Waits(Ending):
         return ("sh", "-c", "while sleep 0.1; do :; done", "stands")
 
 
-def standing_log() -> list[ClusterEntry]:
+def standing_log(founded_ms: int = 0) -> list[ClusterEntry]:
     """The node is on b, and on a, whose first life is over, a process stands by for it."""
     levels = (1, STANDBY_LEVEL)
     log: list[ClusterEntry] = [
-        Prepare("a", "a-1", levels=levels),
+        Prepare("a", "a-1", levels=levels, began_ms=founded_ms),
         Prepare("a", "a-2", previous="a-1", levels=levels),
         Prepare("b", "b-1", levels=levels),
         Notify("b", "b-1"),
@@ -113,6 +115,30 @@ def test_when_the_host_of_the_node_is_gone_who_stands_by_here_goes_on_as_the_nod
     assert life.told[-1] == f"has who stood by run job/nodes/0 of generation {len(log) - 1} (pid {pid})"
     life.processes.stop(is_node, 0)
     until(lambda: not life.processes.tend(0) and not life.processes.running(), "it has ended", HANG_S)
+    life.disk.close()
+
+
+def test_who_stands_by_of_a_deleted_log_is_given_no_number_in_the_next(tmp_path: Path) -> None:
+    """Though its placement there has the same number."""
+    old = Life(tmp_path, Waits(0), standing_log(1_000), (1, STANDBY_LEVEL))
+    old.read()
+    old.work()
+    [stands] = old.processes.running()
+    old.disk.close()
+
+    next_log = standing_log(2_000)
+    life = Life(tmp_path, Waits(0), next_log, (1, STANDBY_LEVEL))
+    life.read()
+    [place] = [place for unit, place in life.machine.replica.places().items() if unit == stands.unit]
+    assert place.generation == stands.generation
+    next_log.append(Leave("b", "b-1", "b", "b-1", "asked to"))
+    life.read()
+    life.work()
+    assert given_number(life.processes.number_file(stands.unit, stands.generation)) is None
+    assert not any("has who stood by run" in one for one in life.told)
+    for one in life.processes.running():
+        life.processes.stop(one, 0)
+    until(lambda: not life.processes.tend(0) and not life.processes.running(), "they have ended", HANG_S)
     life.disk.close()
 
 

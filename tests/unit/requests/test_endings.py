@@ -16,7 +16,7 @@ from kcontrol.core.model import (
     PipelineSpec,
     Tombstone,
 )
-from kcontrol.requests.endings import EndSeen, end_seen
+from kcontrol.requests.endings import EndSeen, asked_by_users, end_seen, to_run_again
 from tests.unit.core.made import SPEC
 
 END = AgentPlacement(7, 20)
@@ -70,3 +70,35 @@ def test_who_runs_it_himself_is_left_alone() -> None:
     end = Desired(SPEC.pipeline, DesiredMode.STOPPED, "e", END)
     assert view(join(10), end, asked).desired() == asked, "whoever asks for it afterwards has it"
     assert end_seen(view(join(10), end, asked), END) == EndSeen(told=True), "and is not contradicted"
+
+
+SUBMITTED = AgentPlacement(7, 30)
+
+
+def stop(wish: AgentPlacement | None = None, mode: DesiredMode = DesiredMode.STOPPED) -> Desired:
+    return Desired(SPEC.pipeline, mode, "stop", wish)
+
+
+def test_an_earlier_end_is_taken_back_and_a_later_one_stands_whichever_is_said_first() -> None:
+    ended = view(join(10), stop(END))
+    [again] = to_run_again(ended, SUBMITTED, asked_by_users(ended))
+    assert isinstance(again, Desired)
+    assert (again.mode, again.wish) == (DesiredMode.RUNNING, END)
+    assert view(join(10), stop(END), again).desired() == again
+    for later in (stop(SUBMITTED), stop(AgentPlacement(7, 31))):
+        assert to_run_again(view(join(10), stop(END), later), SUBMITTED, -1) == ()
+        for said in ((again, later), (later, again)):
+            assert view(join(10), stop(END), *said).desired() == later
+
+
+def test_what_its_user_had_stopped_before_runs_and_what_he_has_stopped_since_does_not() -> None:
+    for records in ((stop(),), (stop(), join(10), stop(END)), (stop(mode=DesiredMode.PAUSED), stop(END))):
+        before = view(*records)
+        [again] = to_run_again(before, SUBMITTED, asked_by_users(before))
+        assert isinstance(again, Desired)
+        assert (again.mode, again.wish) == (DesiredMode.RUNNING, None)
+        assert view(*records, again, join(31, "v"), join(32, "w")).desired() == again
+        since = view(*records, stop())
+        assert to_run_again(since, SUBMITTED, asked_by_users(before)) == ()
+    for running in (view(), view(stop(mode=DesiredMode.PAUSED)), view(stop(mode=DesiredMode.RUNNING))):
+        assert to_run_again(running, SUBMITTED, asked_by_users(running)) == ()

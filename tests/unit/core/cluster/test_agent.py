@@ -23,7 +23,7 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, Mark, TaskSpec, Unit
-from kcontrol.core.cluster.unit_ends import Hope, Placed
+from kcontrol.core.cluster.unit_ends import Hope, LeftOut
 from kcontrol.core.cluster.work import RunningUnit, Work
 
 LIMITS = AgentLimits()
@@ -35,7 +35,7 @@ class Alone:
     """One agent and its log."""
 
     def __init__(
-        self, before: str = "", earlier: tuple[str, ...] = (), left_out: Iterable[Placed] = ()
+        self, before: str = "", earlier: tuple[str, ...] = (), left_out: Iterable[LeftOut] = ()
     ) -> None:
         me = Identity("a", "a-1", 2, earlier=earlier)
         self.now_ms = 1_000
@@ -260,7 +260,7 @@ def test_a_unit_that_was_left_out_is_not_started_again_until_it_is_placed_anew()
     alone = Alone()
     alone.join()
     alone.submit()
-    assert alone.machine.unit_left_out(UNIT, 1) == {(UNIT, 1)}
+    assert alone.machine.unit_left_out(UNIT, 1) == {LeftOut(UNIT, 1, 1)}
     assert alone.speak() is None
     assert not alone.work().start
     alone.submit()
@@ -268,13 +268,28 @@ def test_a_unit_that_was_left_out_is_not_started_again_until_it_is_placed_anew()
     alone.submit(2)
     assert [unit for unit, _ in alone.work().start] == [UNIT, ("job", "nodes", 1)]
     generation = alone.machine.replica.places()[UNIT].generation
-    assert alone.machine.unit_left_out(UNIT, generation) == {(UNIT, generation)}, "the old one is forgotten"
+    left_out = alone.machine.unit_left_out(UNIT, generation)
+    assert left_out == {LeftOut(UNIT, generation, 1)}, "the old one is forgotten"
+
+
+@pytest.mark.parametrize(("founded_ms", "is_over"), [(0, True), (1_000, True), (2_000, False)])
+def test_what_was_left_out_in_a_deleted_log_is_started_in_the_next(founded_ms: int, is_over: bool) -> None:
+    """Though its placement there has the same number."""
+    alone = Alone(left_out=[LeftOut(UNIT, 1, founded_ms)])
+    alone.log.append(Prepare("a", "a-1", began_ms=1_000))
+    alone.read()
+    alone.submit()
+    assert bool(alone.work().start) != is_over
+    other = ("job", "nodes", 1)
+    kept = {LeftOut(UNIT, 1, founded_ms)} if is_over else set()
+    assert alone.machine.unit_left_out(other, 9) == {*kept, LeftOut(other, 9, 1_000)}
 
 
 def test_what_was_left_out_is_remembered_before_the_log_was_read() -> None:
     """What has ended while no agent was there is heard of first."""
-    alone = Alone(left_out=[(UNIT, 1)])
-    assert alone.machine.unit_left_out(("job", "nodes", 1), 1) == {(UNIT, 1), (("job", "nodes", 1), 1)}
+    alone = Alone(left_out=[LeftOut(UNIT, 1)])
+    other = ("job", "nodes", 1)
+    assert alone.machine.unit_left_out(other, 1) == {LeftOut(UNIT, 1), LeftOut(other, 1)}
 
 
 def test_code_that_does_not_know_the_level_ends_and_applies_nothing() -> None:
