@@ -69,7 +69,7 @@ async def serve(
         return machine.may_start(SystemClock().monotonic_ms())
 
     session = AgentSession(
-        *(machine, disk, log, beats, SnapshotStore(cluster, snapshots), processes, warden),
+        *(machine, disk, log, beats, SnapshotStore(log, snapshots), processes, warden),
         ResizeWarden(cluster, may_ask),
         EndTeller(cluster, may_ask),
         *(command, tell, options.session, LIMITS),

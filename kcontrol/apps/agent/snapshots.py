@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, ProposeSnapshot
 from kcontrol.core.cluster.model import Mark, Replica
 from kcontrol.errors import KcontrolError
-from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.agent")
 
@@ -27,9 +26,8 @@ TIMEOUT_S = 60.0
 class SnapshotStore:
     """Of one agent."""
 
-    def __init__(self, settings: ClusterSettings, snapshots: KafkaSnapshots) -> None:
-        self._settings = settings
-        self._snapshots = snapshots
+    def __init__(self, log: KafkaClusterLog, snapshots: KafkaSnapshots) -> None:
+        self._log, self._snapshots = log, snapshots
         self._cut_at = Mark()
         self._wanted: tuple[ProposeSnapshot | ConfirmSnapshot, SavedReplica | None] | None = None
         self._prepared: ProposeSnapshot | ConfirmSnapshot | None = None
@@ -73,22 +71,26 @@ class SnapshotStore:
 
     async def cut(self, base: Mark) -> None:
         """Cut the log before a snapshot that was confirmed, once. Where that can't be done the log stays, and the
-        next snapshot's turn comes."""
+        next snapshot's turn comes.
+
+        Between any two of these acts this process may stand still for as long as it likes, while others cut further, or the
+        topics are deleted and made anew under their names.
+        """
         if base.offset <= self._cut_at.offset:
             return
         self._cut_at = base
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                first = await self._snapshots.confirm(base)
-                if first is not None:
-                    await asyncio.to_thread(self._delete, first, base.offset + 1)
+                await self._log.check()
+                needless = await self._snapshots.confirm(base)
+                if needless is None:
+                    return
+                await needless.delete()
+                newest = await self._snapshots.newest_confirmed()
+                if newest is not None and newest.offset >= base.offset:
+                    await self._log.delete_before(base.offset + 1)
                     _log.info("the cluster's log was cut up to offset %d", base.offset)
         except (KcontrolError, TimeoutError) as error:
             _log.warning(
                 "cutting the cluster's log before its snapshot at %d: %s", base.offset, error or "no answer"
             )
-
-    def _delete(self, snapshots_before: int, log_before: int) -> None:
-        admin, names = TopicAdmin(self._settings), self._settings.names()
-        admin.delete_before(names.cluster_snapshots_topic(), {0: snapshots_before})
-        admin.delete_before(names.cluster_topic(), {0: log_before})

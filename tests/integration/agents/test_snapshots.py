@@ -104,7 +104,7 @@ def test_who_comes_to_a_cut_goes_on_from_the_confirmed_snapshot(
     monkeypatch.setattr("kcontrol.wire.cluster_snapshot.PART_BYTES", 50)
 
     async def scenario(cut: Cut) -> None:
-        store, slow = SnapshotStore(cut.settings, cut.snapshots), KafkaClusterLog(cut.settings)
+        store, slow = SnapshotStore(cut.log, cut.snapshots), KafkaClusterLog(cut.settings)
         slow.go_on_from(1)
         assert not await cut.snapshots.holds(cut.mark)
         await cut.snapshots.save(Mark(1, digest(cut.values[1])), cut.values[1])
@@ -142,7 +142,7 @@ def test_a_snapshot_that_can_not_be_read_is_neither_confirmed_nor_cut_before(
         await cut.write(
             (b"what nobody knows", b""), *((f"{key}/{n}/2".encode(), part) for n, part in enumerate(wanted))
         )
-        store = SnapshotStore(cut.settings, cut.snapshots)
+        store = SnapshotStore(cut.log, cut.snapshots)
         assert not store.may_be_said(ConfirmSnapshot("b", "b-1", AT, cut.mark.digest), None)
         assert await store.prepare() is None
         await store.cut(cut.mark)

@@ -124,7 +124,7 @@ def test_an_agent_says_what_it_has_to_say_while_its_snapshot_can_not_be_stored(t
 
     async def play() -> None:
         topic = NoAnswer()
-        store = SnapshotStore(ClusterSettings(bootstrap_servers="nowhere:1"), cast(Any, topic))
+        store = SnapshotStore(cast(Any, log), cast(Any, topic))
 
         def stored() -> bool:
             proposed = any(isinstance(one, ProposeSnapshot) for one in log.written)

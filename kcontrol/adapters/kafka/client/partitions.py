@@ -15,8 +15,9 @@ from enum import IntEnum
 
 from aiokafka.protocol.offset import OffsetRequest
 
-from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code
+from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, ErrorCode, Verdict, describe_code, verdict_of
 from kcontrol.adapters.kafka.client.connections import Lane
+from kcontrol.adapters.kafka.client.delete_protocol import DeleteBeforeRequest, code_of
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.client.produce_protocol import (
     HELD_MS,
@@ -36,13 +37,16 @@ from kcontrol.adapters.kafka.client.protocol import (
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
-from kcontrol.backoff import Tries
+from kcontrol.backoff import Deadline, Tries
 from kcontrol.errors import RetriableError
 
 HELD_BACK = "the broker holds back answers"
 """Why a fetch has brought nothing at all, not even an error: this client is throttled."""
 
 _CONSUMER = -1
+STOOD_STILL_MS = 3_000
+"""What a leader said of a topic so long ago says nothing of what is to be deleted from it."""
+
 _UNANSWERED = LOOK_AGAIN | {Verdict.PASSING, Verdict.OTHER_COORDINATOR, Verdict.UNCERTAIN}
 """A batch goes again."""
 
@@ -140,6 +144,31 @@ class Partitions:
         return answers(
             await self.rpc.send(node, ProduceRecordsRequest(transactional_id, HELD_MS, topic, batches))
         )
+
+    async def delete_before(self, info: TopicInfo, partition: int, offset: int) -> None:
+        """Delete the records of a partition that lie before an offset, if its leader has the very topic that `info` is of.
+        What is deleted already is fine.
+
+        Kafka deletes by name: between its leader's word on the topic and the request lies a moment all the same. Who stood
+        still there, for all that its clock tells, asks for nothing.
+
+        Raises RetriableError, also where it is another topic by now; AccessError, NoPartitionError, NoLeaderError.
+        """
+        leader, what = info.leader(partition), f"{info.where(partition)}: deleting what lies before {offset}"
+        asked = Deadline(STOOD_STILL_MS)
+        found = await self.fetch(info, leader, [FetchPosition(partition, offset, 1)], 0, 1)
+        code = found[0].error_code if found else None
+        if code is not None and verdict_of(code) is Verdict.OUT_OF_RANGE:
+            return
+        if code != ErrorCode.NONE:
+            self.forget(info.name)
+            raise RetriableError(f"{what}: {HELD_BACK if code is None else describe_code(code)}")
+        asked.check(what, "it stood still meanwhile")
+        answer = await self.rpc.send(leader, DeleteBeforeRequest(info.name, partition, offset, HELD_MS))
+        code = code_of(answer)
+        self.rpc.raise_if_denied(code, topic_right(info.name, Operation.DELETE), what)
+        if code:
+            raise RetriableError(f"{what}: {describe_code(code)}")
 
     async def write(
         self, topic: str, partition: int, batch: bytes, transactional_id: str | None, what: str, tries: Tries

@@ -64,6 +64,14 @@ class KafkaClusterLog:
         if begin > self._reader.position:
             raise LogCutError(begin)
 
+    async def check(self) -> None:
+        """Raises TopicError if it is not the log any more that was read, RetriableError, AccessError."""
+        await self._reader.check_topic()
+
+    async def delete_before(self, offset: int) -> None:
+        """Delete the entries before an offset of the log that was read, and of no other. Raises as `check`."""
+        await self._reader.delete_before(offset)
+
     async def append(self, entry: ClusterEntry) -> int:
         """Its offset. Raises RetriableError: it may or may not have been written."""
         (offset,) = await self._appender.append([(b"", entry_bytes(entry))])

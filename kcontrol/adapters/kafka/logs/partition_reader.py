@@ -237,6 +237,17 @@ class PartitionReader:
             visible = Visible([], max(position, end))
         return _Answer(visible, end, part.high_watermark)
 
+    async def check_topic(self) -> TopicInfo:
+        """What is said of it now. Raises TopicError if it is not the topic any more that was read, RetriableError,
+        AccessError."""
+        self._partitions.forget(self._topic)
+        return await self._topic_info()
+
+    async def delete_before(self, offset: int) -> None:
+        """Delete what lies before an offset, if it is still the topic that was read. What is deleted already is fine. Raises
+        as `check_topic`."""
+        await self._partitions.delete_before(await self.check_topic(), self._partition, offset)
+
     async def topic_id(self) -> uuid.UUID:
         """Of the topic that is read. Raises RetriableError, TopicError, AccessError."""
         return (await self._topic_info()).topic_id
