@@ -10,14 +10,17 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kcontrol.adapters.kafka.client import partitions
+from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.logs import partition_reader
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.entries import Drain
 from kcontrol.core.cluster.model import EMPTY, Mark, Replica
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.stored_snapshots import StoredSnapshots
 from tests.fakes.one_broker import FakeTopic, OneBroker, at_once
 from tests.support.dice import seeded
 
@@ -110,6 +113,14 @@ def at_each_request(play: Callable[[int], Awaitable[str]]) -> list[str]:
 def test_others_cut_while_one_stands_still(
     saved: tuple[Replica, Replica], again: bool, sleeper: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stopped = others_cut(monkeypatch, saved, again, sleeper)
+    assert stopped.count("delete") >= (1 if sleeper is OLD and not again else 0)
+
+
+def others_cut(
+    monkeypatch: pytest.MonkeyPatch, saved: tuple[Replica, Replica], again: bool, sleeper: Replica
+) -> list[str]:
+    """Before which requests one stood still."""
     other = NEW if sleeper is OLD else OLD
 
     async def play(at: int) -> str:
@@ -132,7 +143,7 @@ def test_others_cut_while_one_stands_still(
         await requires_bridge(broker, at)
         return stops.stopped_before
 
-    assert at_each_request(play).count("delete") >= (1 if sleeper is OLD and not again else 0)
+    return at_each_request(play)
 
 
 def test_many_cut_and_store_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +175,12 @@ def test_many_cut_and_store_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_topics_are_made_anew_while_one_stands_still(
     anew: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert {"topic", "fetch", "produce", "delete"} <= {*made_anew(monkeypatch, anew)}
+
+
+def made_anew(monkeypatch: pytest.MonkeyPatch, anew: set[str]) -> list[str]:
+    """Before which requests one stood still."""
+
     async def play(at: int) -> str:
         broker = OneBroker(monkeypatch, LOG, SNAPSHOTS)
         agent = await fill(broker)
@@ -183,7 +200,32 @@ def test_the_topics_are_made_anew_while_one_stands_still(
         assert not stops.stopped_before or not any(starts.values()), (at, stops.stopped_before, starts)
         return stops.stopped_before
 
-    assert {"topic", "fetch", "produce", "delete"} <= {*at_each_request(play)}
+    return at_each_request(play)
+
+
+def test_what_is_newer_is_deleted_if_only_its_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule switched off: it is missed."""
+
+    def needless_before(self: StoredSnapshots, mark: Mark) -> int | None:
+        return self._stored[mark].first if self.holds(mark) else None
+
+    monkeypatch.setattr(StoredSnapshots, "needless_before", needless_before)
+    with pytest.raises(AssertionError, match="21"):
+        others_cut(monkeypatch, (NEW, OLD), again=False, sleeper=OLD)
+    with pytest.raises(AssertionError, match="21"):
+        others_cut(monkeypatch, (OLD, NEW), again=True, sleeper=OLD)
+
+
+def test_a_new_log_is_cut_if_topics_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule switched off: it is missed."""
+
+    async def check_topic(self: PartitionReader) -> TopicInfo:
+        self._partitions.forget(self._topic)
+        return await self._partitions.topic(self._topic)
+
+    monkeypatch.setattr(PartitionReader, "check_topic", check_topic)
+    with pytest.raises(AssertionError, match="11"):
+        made_anew(monkeypatch, {LOG})
 
 
 def test_who_stood_still_since_the_leader_was_asked_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
