@@ -13,7 +13,7 @@ PIPELINES ?= 2
 # Every process would compile kcontrol anew, for more than a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup warm demo test kubernetes-test lint types layers chaos bench golden docs docs-reference lock clean
+.PHONY: setup warm demo test kubernetes-test lint types layers exhaustive chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed
 
@@ -82,6 +82,10 @@ types: setup
 
 layers: setup
 	$(VENV)/bin/lint-imports
+
+# Every state of small clusters of agents, the larger ones too: minutes.
+exhaustive: setup
+	$(PY) -m tests.simulation.cluster.exhaustive --larger
 
 chaos: setup
 ifneq ($(CLUSTER),)
