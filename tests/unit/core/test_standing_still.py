@@ -39,6 +39,13 @@ def listens(driver: CoordinatorDriver, work: StepWork, after_ms: int) -> None:
         driver.say(attempt=work.token)
 
 
+def speaks(driver: CoordinatorDriver, for_ms: int) -> None:
+    """The node speaks, and is heard, for so long."""
+    for _ in range(for_ms // _BEAT_MS):
+        driver.tick(_BEAT_MS)
+        driver.say()
+
+
 def test_an_attempt_is_not_given_up_though_its_report_is_the_next_record() -> None:
     driver, work = attempting()
     opened_ms = driver.log.now_ms
@@ -130,6 +137,17 @@ def test_a_stop_does_not_go_on_without_the_checkpoint_that_is_the_next_record() 
     assert only(AddPartitions, part(driver, 0)).partitions == STEPS_ONLY
 
 
+def test_a_stop_goes_on_without_the_checkpoint_when_the_rest_of_its_time_is_over() -> None:
+    driver = resting(replace(ONE, limits=replace(LIMITS, save_timeout_ms=10 * LIMITS.stop_save_timeout_ms)))
+    driver.see(Desired("p", DesiredMode.STOPPED, "w"))
+    driver.say()
+    driver.tick(LIMITS.stop_save_timeout_ms)
+    speaks(driver, LIMITS.stop_save_timeout_ms - _BEAT_MS)
+    assert driver.state.stop.unsaved == ""
+    speaks(driver, _BEAT_MS)
+    assert f"took longer than {LIMITS.stop_save_timeout_ms} ms" in driver.state.stop.unsaved
+
+
 def test_a_hold_is_not_given_up_though_it_was_renewed_meanwhile() -> None:
     driver = in_place(SPEC)
     hold(driver, request_id="h")
@@ -139,6 +157,41 @@ def test_a_hold_is_not_given_up_though_it_was_renewed_meanwhile() -> None:
     driver.say()
     assert driver.status.hold is not None
     assert driver.status.hold.phase is HoldPhase.HELD
+
+
+def test_a_hold_is_given_up_when_the_rest_of_its_time_is_over() -> None:
+    driver = in_place(SPEC)
+    hold(driver, request_id="h")
+    driver.receive(9, 0)
+    driver.tick(40_000)
+    speaks(driver, 29_000)
+    assert driver.status.hold is not None
+    assert driver.status.hold.phase is HoldPhase.HELD
+    speaks(driver, _BEAT_MS)
+    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+
+
+def test_a_hold_that_was_given_up_before_stays_so() -> None:
+    driver = in_place(SPEC)
+    hold(driver, request_id="h")
+    driver.receive(9, 0)
+    speaks(driver, 30_000)
+    assert driver.status.hold is not None
+    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+    driver.tick(40_000)
+    hold(driver, request_id="h")
+    driver.say()
+    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+
+
+def test_a_change_of_the_layout_is_given_up_when_the_rest_of_its_time_is_over() -> None:
+    driver = live.running(saved=True)
+    live.ask(driver)
+    driver.tick(60_000)
+    speaks(driver, 59_000)
+    assert live.told(driver).phase is LayoutPhase.WAITING
+    speaks(driver, _BEAT_MS)
+    assert live.told(driver).phase is LayoutPhase.GIVEN_UP
 
 
 def test_a_change_of_the_layout_is_not_given_up_though_all_have_made_ready_meanwhile() -> None:
