@@ -46,6 +46,12 @@ def speaks(driver: CoordinatorDriver, for_ms: int) -> None:
         driver.say()
 
 
+def phase(driver: CoordinatorDriver) -> HoldPhase:
+    told = driver.status.hold
+    assert told is not None
+    return told.phase
+
+
 def test_an_attempt_is_not_given_up_though_its_report_is_the_next_record() -> None:
     driver, work = attempting()
     opened_ms = driver.log.now_ms
@@ -155,8 +161,7 @@ def test_a_hold_is_not_given_up_though_it_was_renewed_meanwhile() -> None:
     driver.tick(30_000)
     hold(driver, request_id="h")
     driver.say()
-    assert driver.status.hold is not None
-    assert driver.status.hold.phase is HoldPhase.HELD
+    assert phase(driver) is HoldPhase.HELD
 
 
 def test_a_hold_is_given_up_when_the_rest_of_its_time_is_over() -> None:
@@ -165,10 +170,9 @@ def test_a_hold_is_given_up_when_the_rest_of_its_time_is_over() -> None:
     driver.receive(9, 0)
     driver.tick(40_000)
     speaks(driver, 29_000)
-    assert driver.status.hold is not None
-    assert driver.status.hold.phase is HoldPhase.HELD
+    assert phase(driver) is HoldPhase.HELD
     speaks(driver, _BEAT_MS)
-    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+    assert phase(driver) is HoldPhase.GIVEN_UP
 
 
 def test_a_hold_that_was_given_up_before_stays_so() -> None:
@@ -176,12 +180,11 @@ def test_a_hold_that_was_given_up_before_stays_so() -> None:
     hold(driver, request_id="h")
     driver.receive(9, 0)
     speaks(driver, 30_000)
-    assert driver.status.hold is not None
-    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+    assert phase(driver) is HoldPhase.GIVEN_UP
     driver.tick(40_000)
     hold(driver, request_id="h")
     driver.say()
-    assert driver.status.hold.phase is HoldPhase.GIVEN_UP
+    assert phase(driver) is HoldPhase.GIVEN_UP
 
 
 def test_a_change_of_the_layout_is_given_up_when_the_rest_of_its_time_is_over() -> None:
