@@ -160,11 +160,24 @@ def trouble(
             taken.append(written.taken)
     if not slow:
         return _wrong_together(state, plan, attempt, taken)
-    if state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
-        # Who has told fewer stages is waited for by the others.
-        who = ", ".join(str(node) for node, told in slow.items() if told == min(slow.values()))
+    if state.now_ms < ends_ms(state, attempt, limits):
+        return None
+    # Who has told fewer stages is waited for by the others.
+    who = ", ".join(str(node) for node, told in slow.items() if told == min(slow.values()))
+    if state.now_ms - attempt.opened_ms - attempt.stood_ms >= limits.step_timeout_ms:
         return FailureKind.LOST, f"node {who} has not written within {limits.step_timeout_ms} ms"
-    return None
+    # Nobody was slow: it does not count towards a halt.
+    return FailureKind.BROKER, (
+        f"node {who} has not written, and the transaction is over after {state.transaction.timeout_ms} ms, for "
+        f"{attempt.stood_ms} of which the coordinator stood still"
+    )
+
+
+def ends_ms(state: CoordinatorState, attempt: Attempt, limits: LimitsSpec) -> int:
+    """When an attempt that is not written is over: what the coordinator stood still is no part of the nodes' time, but
+    it is of Kafka's, which aborts the transaction by itself."""
+    patience_ms = min(attempt.stood_ms + limits.step_timeout_ms, state.transaction.timeout_ms)
+    return attempt.opened_ms + max(patience_ms, limits.step_timeout_ms)
 
 
 def _stages_told(state: CoordinatorState, plan: Plan, attempt: Attempt, node: int) -> int:

@@ -121,7 +121,7 @@ def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
     saving = state.checkpointing.saving
     if saving is None or saving.pinned:
         return False
-    turn.wake_at(saving.begun_ms + spec.limits.pin_timeout_ms)
+    turn.wake_at(saving.waits_from_ms + spec.limits.pin_timeout_ms)
     return True
 
 
@@ -185,7 +185,7 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
         return
     if not is_saved(state):
         # Once it is, nothing of it is over by itself: it is recorded when all nodes are in place.
-        turn.wake_at(saving.begun_ms + spec.limits.save_timeout_ms)
+        turn.wake_at(saving.waits_from_ms + spec.limits.save_timeout_ms)
 
 
 def _note_pinned(state: CoordinatorState) -> None:
@@ -229,7 +229,7 @@ def _failed(state: CoordinatorState, saving: Saving, limits: LimitsSpec) -> str:
         part = _part(state, saving, node)
         if part is not None and part.error:
             return f"node {node}: {part.error}"
-    waited_ms = state.now_ms - saving.begun_ms
+    waited_ms = state.now_ms - saving.waits_from_ms
     if not saving.pinned and waited_ms >= limits.pin_timeout_ms:
         late = ", ".join(map(str, _unpinned(state, saving)))
         return f"node {late} has not pinned the step within {limits.pin_timeout_ms} ms"

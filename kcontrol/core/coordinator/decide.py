@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from kcontrol.core.coordinator import changing, checkpointing
-from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, trouble, written_by
+from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, ends_ms, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import count_failure
 from kcontrol.core.coordinator.parts.arrivals import Arrivals
@@ -365,7 +365,7 @@ def _look_at_attempt(turn: Turn) -> None:
             CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end),
         )
         return
-    turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
+    turn.wake_at(ends_ms(state, attempt, limits))
     for node in nodes:
         wake_before_silence(turn, node, limits)
 

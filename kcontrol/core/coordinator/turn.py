@@ -107,12 +107,22 @@ class Turn:
         if gap_ms > self.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.hearing.caught_up_ms >= 0:
             # What was said meanwhile is yet to be read: neither silence nor a wait is judged by that time.
             state.hearing = state.hearing.caught_up(now_ms)
-            state.nodes = state.nodes.waiting_later(gap_ms)
+            self._stood_still(gap_ms)
         state.now_ms = max(state.now_ms, now_ms)
         if isinstance(event, Tick | Assigned):
             state.wall_ahead_ms = event.wall_ms - state.now_ms
         if state.wake_ms is not None and state.wake_ms <= state.now_ms:
             state.wake_ms = None
+
+    def _stood_still(self, gap_ms: int) -> None:
+        """For so long nobody listened: that is not a part of any wait for others. What is not before a time
+        (a back-off, a checkpoint that is due, a rebalancing) waits for nobody, and comes late at worst."""
+        state = self.state
+        state.nodes = state.nodes.waiting_later(gap_ms)
+        state.current = state.current.waiting_later(gap_ms)
+        state.checkpointing = state.checkpointing.waiting_later(gap_ms)
+        state.changing, state.stop = state.changing.waiting_later(gap_ms), state.stop.waiting_later(gap_ms)
+        state.holding = state.holding.waiting_later(gap_ms)
 
     def limits(self) -> LimitsSpec:
         """The limits in force."""

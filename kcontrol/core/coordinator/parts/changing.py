@@ -18,6 +18,7 @@ class LiveChange:
     fingerprint: str
     target: LayoutChange
     begun_ms: int
+    """What its time counts from."""
     replaced: tuple[int, ...] = ()
     from_step: int = -1
     """Who copies has to have a checkpoint of this step, or a newer one; -1: not all who are to be nodes have been there."""
@@ -58,6 +59,14 @@ class Changing:
     def heard_from(self, node: int, uuid: str, now_ms: int) -> Changing:
         """A sign of life was read as it came."""
         return replace(self, heard={**self.heard, node: (uuid, now_ms)})
+
+    def waiting_later(self, gap_ms: int) -> Changing:
+        """For so long nobody listened."""
+        now = self.now
+        if now is None:
+            return self
+        held_ms = now.held_ms + gap_ms if now.held else now.held_ms
+        return replace(self, now=replace(now, begun_ms=now.begun_ms + gap_ms, held_ms=held_ms))
 
     def at(self, change: LiveChange | None) -> Changing:
         """This is under way from now on."""

@@ -22,6 +22,13 @@ class Saving:
     """The request that it answers; '' for none."""
     pinned: bool = False
     """All nodes hold fast what the step needs, so that later steps can't take it away."""
+    stood_ms: int = 0
+    """For so long the coordinator stood still meanwhile."""
+
+    @property
+    def waits_from_ms(self) -> int:
+        """What its limits count from: when it was begun, and later by what is no part of them."""
+        return self.begun_ms + self.stood_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,12 @@ class Checkpointing:
     def pinned(self) -> Checkpointing:
         """All nodes have pinned it."""
         return self if self.saving is None else replace(self, saving=replace(self.saving, pinned=True))
+
+    def waiting_later(self, gap_ms: int) -> Checkpointing:
+        """For so long nobody listened."""
+        if self.saving is None:
+            return self
+        return replace(self, saving=replace(self.saving, stood_ms=self.saving.stood_ms + gap_ms))
 
     def given_up(self, now_ms: int, why: str) -> Checkpointing:
         """It came to nothing."""

@@ -44,6 +44,8 @@ class Attempt:
     """By node."""
     opened_ms: int
     """When its transaction was opened, by the monotonic clock."""
+    stood_ms: int = 0
+    """For so long the coordinator stood still since. Kafka's own limit for the transaction ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,12 @@ class CurrentStep:
     def tried(self, attempt: Attempt) -> CurrentStep:
         """Once more."""
         return replace(self, attempt=attempt, attempts=self.attempts + 1)
+
+    def waiting_later(self, gap_ms: int) -> CurrentStep:
+        """For so long nobody listened."""
+        if self.attempt is None:
+            return self
+        return replace(self, attempt=replace(self.attempt, stood_ms=self.attempt.stood_ms + gap_ms))
 
     def aborted(self) -> CurrentStep:
         """No attempt is under way; the plan stays for the next."""

@@ -27,6 +27,10 @@ class Holding:
             phase = HoldPhase.GIVEN_UP if self.told.phase is HoldPhase.GIVEN_UP else phase
         return Holding(offset, until_ms, hold.limits, HoldStatus(hold.request_id, phase, 0))
 
+    def waiting_later(self, gap_ms: int) -> Holding:
+        """For so long nobody listened: it may have been renewed meanwhile."""
+        return replace(self, until_ms=self.until_ms + gap_ms) if self.counts else self
+
     def saying(self, phase: HoldPhase, step: int = 0) -> Holding:
         """How far the pipeline is with the order that is known."""
         if self.told is None or (self.told.phase, self.told.step) == (phase, step):

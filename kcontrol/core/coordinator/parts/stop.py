@@ -20,6 +20,10 @@ class Stop:
         """From now on, unless it waits already."""
         return replace(self, since_ms=now_ms) if self.since_ms < 0 else self
 
+    def waiting_later(self, gap_ms: int) -> Stop:
+        """For so long nobody listened."""
+        return self if self.since_ms < 0 else replace(self, since_ms=self.since_ms + gap_ms)
+
     def saving(self, step: int) -> Stop:
         """The step's checkpoint was begun for it; 0: none counts any more."""
         return replace(self, saves=step) if step != self.saves else self
