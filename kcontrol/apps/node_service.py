@@ -193,7 +193,7 @@ class NodeService:
         pipeline: Pipeline,
         node: int,
         spec: PipelineSpec,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         last: StepBoundary,
         own: Path,
         ahead: Path,
@@ -212,7 +212,7 @@ class NodeService:
         before = self._pipeline.nodes
 
         async def warm(
-            queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
+            queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint | None, last: StepBoundary
         ) -> None:
             ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
             where = options.node, spec, checkpoint, last, options.checkpoints, ahead

@@ -25,6 +25,7 @@ from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.submit import resolve
+from kcontrol.apps.warm_up import can_be_opened_twice
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -55,7 +56,8 @@ COPY_TRIES = 3
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
-Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint, StepBoundary], Awaitable[None]]
+Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint | None, StepBoundary], Awaitable[None]]
+"""See `open_once`. Whatever it raises, the node is only colder."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
-    queries from a checkpoint that was copied, and runs the input of the last step, so that their code is warm; None: nothing
-    has to be. placed: an agent has started it, so that it is the node, too, where the pipeline is not there any more."""
+    queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
+    that their code is warm; None: nothing has to be. placed: an agent has started it, so that it is the node, too, where the
+    pipeline is not there any more."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -224,6 +227,7 @@ class Preparation:
         prepared = self.prepared
         if prepared is None or prepared.pipeline.nodes != request.nodes:
             pipeline = who.pipeline.with_nodes(request.nodes)
+            self._is_warm = who.warm is None
             bound = await asyncio.to_thread(who.rebind, pipeline)
         else:
             pipeline, bound = prepared.pipeline, prepared.bound
@@ -233,6 +237,10 @@ class Preparation:
             layout=layout,
         )
         self.prepared = Prepared(request.request_id, pipeline, spec, resolved, bound)
+        if steps.checkpoints and not can_be_opened_twice(steps.checkpoints[-1]):
+            # Before there is one to be copied: what changes between that and the last step is copied twice, and the second
+            # time no steps are made.
+            await self._warm(None, steps.last)
         needs = NodeWork(resolved, who.node, bound.on_node(resolved, who.node), {}).needs
         stateful = {name: need for name, need in needs.items() if need.stateful}
         taker = Taker(who.node, owners_of(resolved))
@@ -248,11 +256,14 @@ class Preparation:
         self._work = asyncio.create_task(self._copied(copy, found[-1], logs.committed.last))
 
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
-        first = not copy.step
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
+        await self._warm(checkpoint if can_be_opened_twice(checkpoint) else None, last)
+
+    async def _warm(self, checkpoint: Checkpoint | None, last: StepBoundary | None) -> None:
+        """Once for the queries that are bound."""
         who, prepared = self._who, self.prepared
-        if first and who.warm is not None and prepared is not None and last is not None:
+        if not self._is_warm and who.warm is not None and prepared is not None and last is not None:
             try:
                 await who.warm(prepared.bound, prepared.spec, checkpoint, last)
             except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder

@@ -73,34 +73,38 @@ async def open_once(
     host: ChannelEndpoint,
     node: int,
     spec: PipelineSpec,
-    checkpoint: Checkpoint,
+    checkpoint: Checkpoint | None,
     last: StepBoundary,
     checkpoints: Path,
     ahead: Path,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
-    afterwards, so that Spark does both faster the next time. Of more than `MAX_BYTES` nothing is opened, and the step is run
-    without state; of more than `MAX_RECORDS` it is not run.
+    afterwards, so that Spark does both faster the next time. Without a checkpoint the step is run without state; of more than
+    `MAX_RECORDS` it is not run.
 
-    spec: by which it is to be a node; no step by that was made yet, so nothing is compared. checkpoints: where nodes of this
-    machine have their own. ahead: where state of the checkpoint was copied to, which is linked from there. Raises
-    StepFailedError, CheckpointError.
+    checkpoint: one that `can_be_opened_twice`. spec: by which it is to be a node; no step by that was made yet, so nothing is
+    compared. checkpoints: where nodes of this machine have their own. ahead: where state of the checkpoint was copied to, which
+    is linked from there. Raises StepFailedError, CheckpointError.
     """
     if sum(piece.records for piece in last.inputs) > MAX_RECORDS:
         return
-    whole = sum(part.size_bytes for part in checkpoint.parts) <= MAX_BYTES
-    begin = checkpoint.step if whole else 0
+    begin = 0 if checkpoint is None else checkpoint.step
     step = step_by(spec, last, begin + 1)
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
         engine = scratch_engine(spark, bound, host, place, spec)
         try:
-            await engine.open(begin, not whole, checkpoint if whole else None)
+            await engine.open(begin, checkpoint is None, checkpoint)
             await engine.run_step(work_of(step, spec, node), step)
             await engine.finish_step(step.step, step.watermarks)
         finally:
             await engine.close()
             engine.shut_down()
+
+
+def can_be_opened_twice(checkpoint: Checkpoint) -> bool:
+    """Whether its state is little enough to be opened once more, only to warm up."""
+    return sum(part.size_bytes for part in checkpoint.parts) <= MAX_BYTES
 
 
 def step_by(spec: PipelineSpec, last: StepBoundary, step: int) -> StepBoundary:
@@ -122,12 +126,16 @@ def step_by(spec: PipelineSpec, last: StepBoundary, step: int) -> StepBoundary:
 
 @contextmanager
 def _beside(ahead: Path, pipeline: str, node: int) -> Iterator[Path]:
-    """A root for the node's directory on the disk of what was copied, where that is found."""
+    """A root for the node's directory on the disk of what was copied, where that is found, and what nodes of this machine
+    have, so that no byte of it is fetched."""
     ahead.mkdir(parents=True, exist_ok=True)
+    nodes = sorted(ahead.parent.parent.glob("node-*"))
     with tempfile.TemporaryDirectory(prefix=".warm-", dir=ahead) as scratch:
         home = Path(scratch, pipeline, f"node-{node}")
         home.mkdir(parents=True)
         (home / ahead.name).symlink_to(ahead)
+        for each in nodes:
+            (home.parent / f"{each.name}-as-it-is").symlink_to(each)
         yield Path(scratch)
 
 

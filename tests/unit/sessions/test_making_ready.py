@@ -15,7 +15,7 @@ from unittest.mock import AsyncMock, patch
 import pytest
 
 from kcontrol.adapters.spark.state.ahead import ahead_home
-from kcontrol.apps import relaying
+from kcontrol.apps import relaying, warm_up
 from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.apps.relaying import COPY_TRIES, Preparation, WouldBe
 from kcontrol.core.log.control_view import PipelineView, evolve
@@ -29,6 +29,7 @@ from kcontrol.core.model import (
     Logged,
     NodeJoin,
     PipelineSpec,
+    StepBoundary,
     UpgradeWay,
 )
 from kcontrol.core.step.assignment import owned_by, owners_of
@@ -249,5 +250,75 @@ def test_in_place_is_where_the_node_works_and_nowhere_else(world: _World) -> Non
         )
         last = await world.until(_is_ready, here, logs)
         assert last.linked_bytes == last.total_bytes > 0, "nothing is copied"
+
+    world.run(scenario)
+
+
+class _Rehearsals:
+    """What a process was made warm with, each held until it is let go."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[int, int | None]] = []
+        self.goes_on = asyncio.Event()
+
+    async def __call__(
+        self, _bound: Any, spec: PipelineSpec, checkpoint: Checkpoint | None, _last: StepBoundary
+    ) -> None:
+        self.began.append((spec.nodes, None if checkpoint is None else checkpoint.step))
+        await self.goes_on.wait()
+
+
+def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is not there yet has none made for him."""
+    monkeypatch.setattr(warm_up, "MAX_BYTES", 0)
+
+    async def scenario() -> None:
+        warm = _Rehearsals()
+        it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
+        while not warm.began:
+            assert await it.look(cast(PipelineLogs, logs))
+            await asyncio.sleep(0)
+        assert {each.request_id for each in await world.said()} <= {""}
+        warm.goes_on.set()
+        await world.until(_is_ready, it, logs)
+        assert warm.began == [(3, None)], "once, and without so much state"
+
+    world.run(scenario)
+
+
+def test_little_state_is_opened_to_warm_up_as_it_was_copied(world: _World) -> None:
+    async def scenario() -> None:
+        warm = _Rehearsals()
+        it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
+        while not warm.began:
+            assert await it.look(cast(PipelineLogs, logs))
+            await asyncio.sleep(0)
+        assert (await world.said())[-1].request_id == "l1"
+        warm.goes_on.set()
+        await world.until(_is_ready, it, logs)
+        assert warm.began == [(3, STEP)]
+
+    world.run(scenario)
+
+
+def test_other_queries_than_those_it_is_warm_for_are_made_warm_before_it_is_ready(world: _World) -> None:
+    async def scenario() -> None:
+        warm = _Rehearsals()
+        warm.goes_on.set()
+        it, logs = world.process(0, warm=warm), _logs(MORE, saved=world.checkpoint())
+        await world.until(_is_ready, it, logs)
+        warm.goes_on.clear()
+        logs.see(replace(MORE, request_id="l2", nodes=1))
+        while len(warm.began) < 2:
+            assert await it.look(cast(PipelineLogs, logs))
+            await asyncio.sleep(0)
+        for _ in range(3):
+            await it.look(cast(PipelineLogs, logs))
+            assert [each.copied_step for each in await world.said() if each.request_id == "l2"][-1] == 0
+        warm.goes_on.set()
+        await world.until(lambda said: _is_ready(said) and said.request_id == "l2", it, logs)
+        assert warm.began == [(3, STEP), (1, STEP)]
 
     world.run(scenario)
