@@ -25,6 +25,7 @@ import psutil
 
 from kcontrol.apps.agent.numbers import GivenNumber, give_number
 from kcontrol.core.cluster.model import Unit
+from kcontrol.core.cluster.unit_ends import may_be_of
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
 
@@ -79,10 +80,6 @@ class HostProcess:
         written.write_text(json.dumps(facts), encoding="utf-8")
         written.replace(self.folder / "process.json")
 
-    def is_of(self, founded_ms: int) -> bool:
-        """Whether it belongs to that log of agents, as far as can be told."""
-        return not self.founded_ms or self.founded_ms == founded_ms
-
     def is_alive(self) -> bool:
         if self.child is not None and self.child.poll() is not None:
             return False
@@ -135,10 +132,6 @@ class EndedProcess:
     folder: Path
     founded_ms: int = 0
 
-    def is_of(self, founded_ms: int) -> bool:
-        """As of HostProcess."""
-        return not self.founded_ms or self.founded_ms == founded_ms
-
 
 class HostProcesses:
     """All of them. kill_after_ms: SIGKILL so long after SIGTERM."""
@@ -170,7 +163,7 @@ class HostProcesses:
 
     def of_another_log(self, founded_ms: int) -> list[RunningUnit]:
         """Those of them whose generations mean nothing in this log of agents."""
-        return [process.running for process in self._all.values() if not process.is_of(founded_ms)]
+        return [each.running for each in self._all.values() if not may_be_of(each.founded_ms, founded_ms)]
 
     def is_free(self, unit: Unit) -> bool:
         """Whether no process of this unit, of whatever generation, is there any more."""

@@ -30,7 +30,7 @@ from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Unit
-from kcontrol.core.cluster.unit_ends import Hope
+from kcontrol.core.cluster.unit_ends import Hope, may_be_of
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
@@ -331,7 +331,7 @@ class AgentSession:
     def _note(self, ended: EndedProcess) -> None:
         """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
         reported."""
-        if ended.unit == COORDINATOR or not ended.is_of(self.replica.founded_ms):
+        if ended.unit == COORDINATOR or not may_be_of(ended.founded_ms, self.replica.founded_ms):
             return
         code = "without a code" if ended.code is None else f"with code {ended.code}"
         unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"

@@ -23,7 +23,13 @@ class LeftOut:
 
     def is_placed_by(self, one: Placed, founded_ms: int) -> bool:
         """As far as can be told: two logs may have the same numbers."""
-        return (self.unit, self.generation) == one and self.founded_ms in (0, founded_ms)
+        return (self.unit, self.generation) == one and may_be_of(self.founded_ms, founded_ms)
+
+
+def may_be_of(noted_ms: int, founded_ms: int) -> bool:
+    """Whether what was noted with the first is of the log of agents with the second, as far as can be told: 0 was noted by an
+    older version, of any."""
+    return noted_ms in (0, founded_ms)
 
 
 class Hope(StrEnum):
