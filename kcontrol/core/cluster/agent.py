@@ -12,9 +12,11 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
+from kcontrol.core.cluster.fit_wards import Fitting, FitWards
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -29,28 +31,6 @@ from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
-
-
-@dataclass(frozen=True, slots=True)
-class AgentLimits:
-    """late_beats: what is this many beats old is late: a beat after the one before, what one knows of others,
-    of the log's end. unfit_ms: who could not read the log, or could not write it while it could be read, for
-    so long falls silent. append_ms: after so long without an answer an append is given up. ask_again_ms: what
-    was said is not said again for so long. handover_ms: a unit that moved is ended here after so long.
-    backoff_ms, longest_backoff_ms: before joining again, doubling. failures: so many of a unit in one
-    placement are reported. marks: digests that are kept. snapshots: the shell can store them.
-    """
-
-    late_beats: int = 4
-    unfit_ms: int = 15_000
-    append_ms: int = 5_000
-    ask_again_ms: int = 8_000
-    handover_ms: int = 120_000
-    backoff_ms: int = 2_000
-    longest_backoff_ms: int = 300_000
-    failures: int = 3
-    marks: int = 64
-    snapshots: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +84,7 @@ class AgentMachine:
         self._removals = 0
         self._done: set[Ward] = set()
         self._resized: dict[str, JobResized] = {}
+        self._fits = FitWards(limits.steady_ms)
         self._leaving = ""
 
     @property
@@ -298,6 +279,7 @@ class AgentMachine:
             *self._failed(),
             *self._completed(),
             *self._seen_resized(),
+            *self._fits.due(self.replica),
             *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
 
@@ -396,3 +378,13 @@ class AgentMachine:
     def _seen_resized(self) -> list[ClusterEntry]:
         self._resized = to_be_said(self.replica, self._resized.values())
         return [self._resized[job] for job in sorted(self._resized)]
+
+    # --- as many nodes as the cluster has room for -------------------------------------------------------
+
+    def fittings(self, now_ms: int) -> tuple[Fitting, ...]:
+        """Jobs that follow the size of the cluster, of whose pipelines the shell has to see whether they can."""
+        return self._fits.look(self.replica, self.me, now_ms)
+
+    def fitted(self, one: Fitting, nodes: int, anew: bool) -> None:
+        """Its pipeline can have so many nodes. anew: by beginning anew with all of them."""
+        self._fits.can_have(one, nodes, anew)
