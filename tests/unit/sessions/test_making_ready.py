@@ -324,6 +324,15 @@ def test_other_queries_than_those_it_is_warm_for_are_made_warm_before_it_is_read
     world.run(scenario)
 
 
+async def _until(holds: Callable[[], bool]) -> None:
+    """Others go on meanwhile."""
+    async with asyncio.timeout(HANG_S):
+        while True:
+            await asyncio.sleep(0)
+            if holds():
+                return
+
+
 def test_a_node_makes_ready_by_what_it_has_read_itself(world: _World) -> None:
     """Its logs may be long, and are read by nobody for a second time: there is no Kafka here to read them from."""
 
@@ -332,14 +341,12 @@ def test_a_node_makes_ready_by_what_it_has_read_itself(world: _World) -> None:
         asked.set()
         beside = asyncio.create_task(prepare_beside(lambda: logs.read, asked, it))
         try:
-            while asked.is_set():
-                await asyncio.sleep(0)
+            await _until(lambda: not asked.is_set())
             assert await world.said() == [], "nothing is asked for any more"
             logs.see(MORE)
             asked.set()
-            async with asyncio.timeout(HANG_S):
-                while not any(map(_is_ready, await world.said())):
-                    await asyncio.sleep(0)
+            while not any(map(_is_ready, await world.said())):
+                await _until(lambda: True)
         finally:
             beside.cancel()
             await asyncio.gather(beside, it.close(), return_exceptions=True)
