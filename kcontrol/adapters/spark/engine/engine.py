@@ -105,6 +105,7 @@ class SparkEngine:
         compression: dict[str, str] | None = None,
         compares: bool = True,
         spool: Spool | None = None,
+        rehearsal: Path | None = None,
     ) -> None:
         bound.check_spec(spec)
         schemas = schemas_of(bound)
@@ -128,7 +129,7 @@ class SparkEngine:
         self._deliveries = Deliveries(host.settings, work, schemas, spool)
         host.own_partitions, host.node = work.own_partitions, place.node
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
-        host.exchanges = work.exchanges
+        host.exchanges, host.rehearsal = work.exchanges, rehearsal
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         self._queries = RunningQueries(
             spark,
@@ -166,6 +167,7 @@ class SparkEngine:
             shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
             shards=work.shards(self._spark),
             spool=spool,
+            rehearsal=self._host.rehearsal,
         )
 
     # --- the port -------------------------------------------------------------------------------------------

@@ -58,7 +58,9 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
     with _changing:
         try:
             if local.getRawFileSystem().getClass().getName() == CLASS:
-                return True  # An engine is made for each life of a node, and most in a JVM that had one before.
+                return (
+                    True  # An engine is made for each life of a node, and most in a JVM that had one before.
+                )
             field = field_of(local.getClass(), "fs")
             if field is None:
                 return False

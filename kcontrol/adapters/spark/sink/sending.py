@@ -7,6 +7,7 @@ As writers (`tasks`) they live as long as their query, and a second try of a tas
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kcontrol.adapters.kafka.exchange.writer import ExchangeCounter, ExchangeWri
 from kcontrol.adapters.kafka.write.targets import addressed
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Grant, ReportSent
+from kcontrol.adapters.spark.channel.sent_rows import SentFiles
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN, SendTarget, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.tasks import EndRows
@@ -26,12 +28,13 @@ from kcontrol.wire.batches.columns import Ints, Longs
 
 
 class RowSender:
-    """Sends rows under the grant that the driver gave; in a replay it only counts them. task: its number among the
-    query's senders."""
+    """Sends rows under the grant that the driver gave; in a replay it only counts them, in a rehearsal it leaves them in files.
+    task: its number among the query's senders."""
 
     def __init__(self, address: ChannelAddress, grant: Grant, job: WriteJob, task: int) -> None:
         self._address, self._grant, self._job, self._task = address, grant, job, task
         self._writers: dict[str, ExchangeWriter | ExchangeCounter] = {}
+        self._left: dict[str, SentFiles] = {}
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Each row to its node. Raises as `ExchangeWriter.write` does, and ConfigurationError for a row of an output
@@ -39,17 +42,30 @@ class RowSender:
         for target, rows in _by_target(batch, self._job.sends):
             first, second = (_longs(rows, name) for name in HASH_COLUMNS)
             sent, nodes = _to_nodes(rows.drop_columns([*HASH_COLUMNS]), target)
+            if self._job.spool is not None:
+                self._files(target, Path(self._job.spool)).write(sent, nodes)
             self._writer(target).write(sent, nodes, first, second)
 
     def finish(self) -> tuple[ExchangeSlice, ...]:
         """Wait until everything is acknowledged. Raises as `ExchangeWriter.finish` does."""
+        self._close_files()
         found = [self._writers[name].finish() for name in sorted(self._writers)]
         return tuple(piece for piece in found if piece is not None)
 
     def abort(self) -> None:
         """Send nothing more: the worker process outlives the task."""
+        self._close_files()
         for writer in self._writers.values():
             writer.abort()
+
+    def _close_files(self) -> None:
+        for files in self._left.values():
+            files.close()
+
+    def _files(self, target: SendTarget, place: Path) -> SentFiles:
+        if target.exchange not in self._left:
+            self._left[target.exchange] = SentFiles(place, target.exchange, target.first + self._task)
+        return self._left[target.exchange]
 
     def _writer(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter:
         if target.exchange not in self._writers:
