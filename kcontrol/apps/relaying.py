@@ -155,9 +155,10 @@ class Preparation:
 
     async def close(self) -> None:
         """End what is under way."""
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        work = self._work
+        self._forget()
+        if work is not None:
+            await asyncio.gather(work, return_exceptions=True)
         if self._log is not None:
             await self._log.close()
 
@@ -212,6 +213,8 @@ class Preparation:
     def _forget(self) -> None:
         if self._work is not None:
             self._work.cancel()
+        if self._copy is not None:
+            self._copy.give_up()
         self._work = self._copy = None
         self._request_id = self._error = ""
         self._tries = 0

@@ -42,7 +42,7 @@ from tests.support.patience import HANG_S
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import folded
 from tests.unit.core.test_live_layout import WIDE
-from tests.unit.spark.test_ahead import had, told
+from tests.unit.spark.test_ahead import HeldUp, had, told
 
 STEP = 2
 MORE = LayoutRequest("p", "l1", 1, 3, 60_000)
@@ -151,6 +151,27 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _World:
 
 def _is_ready(said: LayoutReady) -> bool:
     return said.copied_step == STEP
+
+
+def test_a_request_is_not_hurt_by_what_is_still_copied_for_the_one_whose_place_it_takes(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = HeldUp(monkeypatch, after=True)
+
+    async def scenario() -> None:
+        it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
+        try:
+            while not held.begun.is_set():
+                assert await it.look(cast(PipelineLogs, logs))
+                await asyncio.sleep(0)
+            logs.see(replace(MORE, request_id="l2"))
+            last = await world.until(lambda said: said.request_id == "l2" and _is_ready(said), it, logs)
+            assert last.error == ""
+        finally:
+            held.go_on.set()
+
+    world.run(scenario)
+    assert (ahead_home(world.tmp_path / "of-2-False", "p", 2) / f"step-{STEP}").exists()
 
 
 def test_a_new_process_copies_what_it_will_own_and_says_how_far_it_is(world: _World) -> None:
