@@ -1,8 +1,8 @@
 """JSON objects of text, numbers and booleans, each found where it stands, compiled: quicker than a parser for all JSON.
 
-An object is taken only if it is of so plain a kind that any parser says the same of it, which is less than what `compiled_json`
-calls plain: no fields within fields, no escapes by number, no numbers of more digits than a double has exactly. What is not taken
-is left to others to parse, or to refuse.
+An object is taken only if it is of so plain a kind that any parser says the same of it, which is less than what
+`compiled_json` calls plain: no fields within fields, no escapes by number, no numbers of more digits than a double has
+exactly. What is not taken is left to others to parse, or to refuse.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def _is_dull(word: Any) -> Any:
     """Whether eight bytes are ASCII, and none of them a control character, a quote or a backslash."""
     quote = word ^ _QUOTES
     backslash = word ^ _BACKSLASHES
-    found = ((quote - _ONES) & ~quote) | ((backslash - _ONES) & ~backslash) | ((word - _SPACES) & ~word) | word
+    found = (
+        ((quote - _ONES) & ~quote) | ((backslash - _ONES) & ~backslash) | ((word - _SPACES) & ~word) | word
+    )
     return (found & _HIGHS) == np.uint64(0)
 
 
@@ -61,7 +63,8 @@ def _is_simple_escape(byte: Any) -> Any:
 
 @inlined
 def _text(data: Any, at: Any, end: Any) -> Any:
-    """Where the text that begins at `at` has its closing quote, or -1; how many escapes it has; whether bytes beyond ASCII."""
+    """Where the text that begins at `at` has its closing quote, or -1; how many escapes it has; whether bytes beyond
+    ASCII."""
     start = at
     escapes = 0
     wide = 0
@@ -94,8 +97,8 @@ def _is_digit(data: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def _number(data: Any, at: Any, end: Any) -> Any:
-    """Behind the number that begins at `at`, or -1; its digits as a whole number; the power of ten that this is to be multiplied
-    by; whether it is negative; whether it has neither point nor exponent."""
+    """Behind the number that begins at `at`, or -1; its digits as a whole number; the power of ten that this is to be
+    multiplied by; whether it is negative; whether it has neither point nor exponent."""
     digits, power = 0, 0
     mantissa = np.int64(0)
     is_negative = data[at] == _MINUS
@@ -166,10 +169,10 @@ def _is_name(data: Any, at: Any, size: Any, names: Any, name_ends: Any, field: A
     begin = name_ends[field]
     if name_ends[field + 1] - begin != size:
         return False
-    for index in range(size):
-        if data[at + index] != names[begin + index]:
-            return False
-    return True
+    same = 0
+    while same < size and data[at + same] == names[begin + same]:
+        same += 1
+    return same == size
 
 
 @inlined
@@ -188,8 +191,8 @@ def _value(
     data: Any, at: Any, end: Any, field: Any, row: Any,
     kinds: Any, least: Any, most: Any, starts: Any, ends: Any, sizes: Any, wholes: Any, doubles: Any,
 ) -> Any:  # fmt: skip
-    """Behind the value that begins at `at`, or -1: it is not taken; whether it has bytes beyond ASCII. field: that it is of, which
-    is filled in; -1: of none."""
+    """Behind the value that begins at `at`, or -1: it is not taken; whether it has bytes beyond ASCII. field: that it is
+    of, which is filled in; -1: of none."""
     if at >= end:
         return np.int64(-1), 0
     byte = data[at]
@@ -286,10 +289,11 @@ def flat_objects(
 ) -> None:  # fmt: skip
     """Find the fields of each row's value.
 
-    value_ends, data, valid: see `BytesColumn`. names, name_ends: of the fields, in UTF-8, as a BytesColumn. kinds: of each. least,
-    most: of each that is WHOLE. By field and row: starts, ends: where a text lies in `data`, without its quotes; starts: below 0 if
-    the field is null or not there. sizes: bytes of a text without its escapes, zeroed. wholes, doubles: numbers, and booleans as 0
-    and 1. said: of each row, LEFT (nothing else of it means anything), TAKEN, or that with HAS_WIDE.
+    value_ends, data, valid: see `BytesColumn`. names, name_ends: of the fields, in UTF-8, as a BytesColumn. kinds: of
+    each. least, most: of each that is WHOLE. By field and row: starts, ends: where a text lies in `data`, without its
+    quotes; starts: below 0 if the field is null or not there. sizes: bytes of a text without its escapes, zeroed. wholes,
+    doubles: numbers, and booleans as 0 and 1. said: of each row, LEFT (nothing else of it means anything), TAKEN, or
+    that with HAS_WIDE.
     """
     for row in range(len(said)):
         at, end = value_ends[row], value_ends[row + 1]

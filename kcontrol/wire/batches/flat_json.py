@@ -24,8 +24,8 @@ class FlatFields(NamedTuple):
 
 
 class FlatObjects:
-    """Parses values by one schema; None comes of `of` where a field of it is neither text, boolean, double nor a whole number of
-    16 to 64 bits, or nothing is compiled."""
+    """Parses values by one schema. None comes of `fields` where one is neither text, boolean, double nor a whole number
+    of 16 to 64 bits, or nothing is compiled."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[pa.DataType]) -> None:
         self._kinds = tuple(kinds)
@@ -46,9 +46,8 @@ class FlatObjects:
         sizes, wholes = np.zeros((2, fields, rows), np.int64)
         doubles, said = np.zeros((fields, rows), np.float64), np.zeros(rows, np.uint8)
         kinds: Longs = np.array([_code(kind) for kind in self._kinds], np.int64)
-        compiled_flat.flat_objects(
-            *values, self._names.data, self._names.ends, kinds, self._least, self._most, starts, ends, sizes, wholes, doubles, said
-        )  # fmt: skip
+        schema = (self._names.data, self._names.ends, kinds, self._least, self._most)
+        compiled_flat.flat_objects(*values, *schema, starts, ends, sizes, wholes, doubles, said)
         taken: Flags = said != compiled_flat.LEFT
         is_wide: Flags = (said & compiled_flat.HAS_WIDE) != 0
         if is_wide.any() and not is_utf8(values.data[values.ends[0] : values.ends[-1]]):
@@ -97,7 +96,8 @@ def _texts(data: Bytes, starts: Longs, ends: Longs, sizes: Longs, is_there: Flag
 
 def _is_flat(kind: pa.DataType) -> bool:
     return any(
-        test(kind) for test in (pat.is_string, pat.is_boolean, pat.is_int16, pat.is_int32, pat.is_int64, pat.is_float64)
+        test(kind)
+        for test in (pat.is_string, pat.is_boolean, pat.is_int16, pat.is_int32, pat.is_int64, pat.is_float64)
     )
 
 

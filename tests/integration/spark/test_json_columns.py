@@ -14,7 +14,14 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, Stru
 from kcontrol.adapters.files.lines import lines_schema
 from kcontrol.adapters.spark.query.parse import BAD, field_column, with_json
 from kcontrol.adapters.spark.values.json_columns import SMALL_PIECE_ROWS, JsonColumns
-from kcontrol.adapters.spark.values.json_types import IS_NULL, PLACES, UNPARSED, is_sure, json_column, left_column
+from kcontrol.adapters.spark.values.json_types import (
+    IS_NULL,
+    PLACES,
+    UNPARSED,
+    is_sure,
+    json_column,
+    left_column,
+)
 from tests.support.dice import say_seed, seed_of_run
 
 INNER = StructType().add("x", ArrayType(StringType())).add("y", "long")

@@ -1,5 +1,5 @@
-"""Flat JSON objects, taken apart by the compiled loop: what it takes is parsed by Arrow, and by Python, to the same, and what is
-no such object it does not take."""
+"""Flat JSON objects, taken apart by the compiled loop: what it takes is parsed by Arrow, and by Python, to the same, and
+what is no such object it does not take."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def test_of_a_slice_with_nulls_each_row_has_its_own() -> None:
 
 def test_a_schema_of_other_types_is_not_for_it() -> None:
     for kind in (pa.list_(pa.int32()), pa.struct([("a", pa.int32())]), pa.float32(), pa.date32()):
-        assert FlatObjects(["a", "b"], [pa.string(), kind]).fields(bytes_column(pa.array([b"{}"]), "v")) is None
+        assert (
+            FlatObjects(["a", "b"], [pa.string(), kind]).fields(bytes_column(pa.array([b"{}"]), "v")) is None
+        )
 
 
 def _fields(values: list[bytes]) -> FlatFields:
@@ -181,5 +183,7 @@ def _damaged(value: bytes, dice: random.Random) -> bytes:
     if dice.random() > 0.2:
         return value
     place = dice.randrange(len(value))
-    odd = dice.choice((b"", b"{", b"}", b'"', b"\\", b",", b":", b"\xff", b"\xc3", b"-", b"0", b".", b"e", b"\x00", b" "))
+    odd = dice.choice(
+        (b"", b"{", b"}", b'"', b"\\", b",", b":", b"\xff", b"\xc3", b"-", b"0", b".", b"e", b"\x00", b" ")
+    )
     return value[:place] + odd + value[place + dice.randrange(2) :]

@@ -1,9 +1,9 @@
-"""Fields of JSON values as columns beside them, parsed in the task's Python as far as that and Spark's `from_json` are certain to
-say the same.
+"""Fields of JSON values as columns beside them, parsed in the task's Python as far as that and Spark's `from_json` are
+certain to say the same.
 
-Objects of the plainest kind are taken apart by a compiled loop (`flat_json`), Arrow parses the rest. What is not certain is left
-to Spark: values that are no plain objects (`compiled_json`), and each piece of a batch of which Arrow says that something in it is
-wrong for the schema. So a result is never another, wherever batches begin and end.
+Objects of the plainest kind are taken apart by a compiled loop (`flat_json`), Arrow parses the rest. What is not certain
+is left to Spark: values that are no plain objects (`compiled_json`), and each piece of a batch of which Arrow says that
+something in it is wrong for the schema. So a result is never another, wherever batches begin and end.
 """
 
 from __future__ import annotations
