@@ -56,7 +56,9 @@ def reader_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(StepReader, "_topic_id", lambda reader, topic: f"id-of-{topic}")
 
     def made(*outputs: str) -> StepReader:
-        return StepReader(ClusterSettings(bootstrap_servers="k:9092"), SPEC, outputs or None, verify_digests=False)
+        return StepReader(
+            ClusterSettings(bootstrap_servers="k:9092"), SPEC, outputs or None, verify_digests=False
+        )
 
     return made
 

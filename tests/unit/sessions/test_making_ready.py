@@ -162,7 +162,7 @@ def test_a_request_is_not_hurt_by_what_is_still_copied_for_the_one_whose_place_i
         it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
         try:
             while not held.begun.is_set():
-                assert await it.look(cast(PipelineLogs, logs))
+                assert await it.look(*logs.read)
                 await asyncio.sleep(0)
             logs.see(replace(MORE, request_id="l2"))
             last = await world.until(lambda said: said.request_id == "l2" and _is_ready(said), it, logs)
