@@ -133,7 +133,8 @@ def _number(data: Any, at: Any, end: Any) -> Any:
         is_small = at < end and data[at] == _MINUS
         if is_small or (at < end and data[at] == _PLUS):
             at += 1
-        begin, exponent = at, np.int64(0)
+        begin = at
+        exponent = np.int64(0)
         while _is_digit(data, at, end) and at - begin <= _MOST_EXPONENT_DIGITS:
             exponent = exponent * 10 + np.int64(data[at] - _ZERO)
             at += 1
