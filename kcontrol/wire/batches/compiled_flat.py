@@ -133,10 +133,9 @@ def _number(data: Any, at: Any, end: Any) -> Any:
         is_small = at < end and data[at] == _MINUS
         if is_small or (at < end and data[at] == _PLUS):
             at += 1
-        begin = at
-        exponent = np.int64(0)
+        begin, exponent = at, 0
         while _is_digit(data, at, end) and at - begin <= _MOST_EXPONENT_DIGITS:
-            exponent = exponent * 10 + np.int64(data[at] - _ZERO)
+            exponent = exponent * 10 + int(data[at] - _ZERO)
             at += 1
         if at == begin or at - begin > _MOST_EXPONENT_DIGITS:
             return np.int64(-1), mantissa, power, is_negative, is_whole
