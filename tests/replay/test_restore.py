@@ -14,7 +14,7 @@ from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
 from tests.replay.test_replay import JSON, KEYED, SPREAD, check_committed, feed, step_and_its_empty_ones
 from tests.support.dice import seeded
-from tests.support.lost_disk import lose
+from tests.support.lost_directory import lose
 from tests.support.restoring import restored_from
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

@@ -11,7 +11,7 @@ from kcontrol.errors import ConfigurationError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.integration.spark.test_steps import counts
-from tests.support.lost_disk import lose
+from tests.support.lost_directory import lose
 
 INPUTS: dict[str, Any] = {"numbers": (2, {}), "others": (1, {})}
 OUTPUTS: dict[str, Any] = {"out": (2, {}), "twice": (2, {}), "both": (1, {})}
