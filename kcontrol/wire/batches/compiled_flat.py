@@ -137,7 +137,10 @@ def _number(data: Any, at: Any, end: Any) -> Any:
         while _is_digit(data, at, end) and at - begin <= _MOST_EXPONENT_DIGITS:
             exponent = exponent * 10 + int(data[at] - _ZERO)
             at += 1
-        if at == begin or at - begin > _MOST_EXPONENT_DIGITS:
+        is_odd = (
+            is_small and begin < end and data[begin] == _ZERO
+        )  # `e-0` looks like a negative zero to whoever looks for one.
+        if is_odd or at == begin or at - begin > _MOST_EXPONENT_DIGITS:
             return np.int64(-1), mantissa, power, is_negative, is_whole
         power += -exponent if is_small else exponent
     return at, mantissa, power, is_negative, is_whole
@@ -214,8 +217,10 @@ def _value(
             if not is_whole or not least[field] <= whole <= most[field]:
                 return np.int64(-1), 0
             wholes[field, row] = whole
+        elif not -len(_POWERS) < power < len(_POWERS):
+            return np.int64(-1), 0  # Arrow refuses what no double can hold in fields, too, that nobody wants.
         elif kind == DOUBLE:
-            if mantissa >= _EXACT or not -len(_POWERS) < power < len(_POWERS):
+            if mantissa >= _EXACT:
                 return np.int64(-1), 0
             double = mantissa * _POWERS[power] if power >= 0 else mantissa / _POWERS[-power]
             doubles[field, row] = -double if is_negative else double

@@ -111,8 +111,7 @@ class SparkEngine:
         schemas = schemas_of(bound)
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
-        self._on_failure = on_failure
-        self._replays = Replays(spec, place.node, place.environment, compares)
+        self._on_failure, self._replays = on_failure, Replays(spec, place.node, place.environment, compares)
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             *(place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained),
