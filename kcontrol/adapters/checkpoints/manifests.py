@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -57,6 +57,16 @@ def is_stored(file: ManifestFile, sizes: dict[str, int]) -> bool:
     return sizes.get(file.stored) == file.size_bytes
 
 
+def stored_files(manifests: Iterable[Manifest], sizes: dict[str, int]) -> dict[tuple[str, int], ManifestFile]:
+    """The files of some parts of a life that are there, by path and size."""
+    return {
+        (file.path, file.size_bytes): file
+        for manifest in manifests
+        for file in manifest.files
+        if is_stored(file, sizes)
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class FormerPart:
     """What an earlier life of a node has stored. files: by path and size, those that are there."""
@@ -82,7 +92,5 @@ def newest_part_before(files: Files, life: LifeFolder) -> FormerPart | None:
             except CheckpointDamagedError as error:
                 _log.warning("%s", error)
                 continue
-            sizes = stored_sizes(files, former)
-            stored = {(each.path, each.size_bytes): each for each in found.files if is_stored(each, sizes)}
-            return FormerPart(former, stored)
+            return FormerPart(former, stored_files([found], stored_sizes(files, former)))
     return None

@@ -31,6 +31,7 @@ from kcontrol.adapters.checkpoints.manifests import (
     manifests_of,
     newest_part_before,
     read_manifest,
+    stored_files,
     stored_sizes,
 )
 from kcontrol.adapters.checkpoints.model import (
@@ -121,12 +122,7 @@ class PartSave:
     def _copy_and_publish(
         self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]
     ) -> PartReceipt:
-        stored: dict[tuple[str, int], ManifestFile] = {
-            (file.path, file.size_bytes): file
-            for manifest in earlier.values()
-            for file in manifest.files
-            if is_stored(file, sizes)
-        }
+        stored = stored_files(earlier.values(), sizes)
         if not earlier:
             self._former = newest_part_before(self._files, self._life)
         with ThreadPoolExecutor(

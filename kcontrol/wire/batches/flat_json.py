@@ -31,6 +31,7 @@ class FlatObjects:
         self._kinds = tuple(kinds)
         self._names = bytes_column(pa.array(names, pa.string()), "names")
         self._is_known = default_codec().name == "compiled" and all(map(_is_flat, kinds))
+        self._codes: Longs = np.array([_code(kind) for kind in kinds] if self._is_known else [], np.int64)
         whole = [np.iinfo(kind.to_pandas_dtype()) if pat.is_integer(kind) else None for kind in kinds]
         self._least: Longs = np.array([0 if each is None else each.min for each in whole], np.int64)
         self._most: Longs = np.array([0 if each is None else each.max for each in whole], np.int64)
@@ -45,8 +46,7 @@ class FlatObjects:
         starts, ends = np.empty((2, fields, rows), np.int64)
         sizes, wholes = np.zeros((2, fields, rows), np.int64)
         doubles, said = np.zeros((fields, rows), np.float64), np.zeros(rows, np.uint8)
-        kinds: Longs = np.array([_code(kind) for kind in self._kinds], np.int64)
-        schema = (self._names.data, self._names.ends, kinds, self._least, self._most)
+        schema = (self._names.data, self._names.ends, self._codes, self._least, self._most)
         compiled_flat.flat_objects(*values, *schema, starts, ends, sizes, wholes, doubles, said)
         taken: Flags = said != compiled_flat.LEFT
         is_wide: Flags = (said & compiled_flat.HAS_WIDE) != 0

@@ -58,9 +58,8 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
     with _changing:
         try:
             if local.getRawFileSystem().getClass().getName() == CLASS:
-                return (
-                    True  # An engine is made for each life of a node, and most in a JVM that had one before.
-                )
+                # An engine is made for each life of a node, and most in a JVM that had one before.
+                return True
             field = field_of(local.getClass(), "fs")
             if field is None:
                 return False

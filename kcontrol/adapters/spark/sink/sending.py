@@ -33,8 +33,7 @@ class RowSender:
 
     def __init__(self, address: ChannelAddress, grant: Grant, job: WriteJob, task: int) -> None:
         self._address, self._grant, self._job, self._task = address, grant, job, task
-        self._writers: dict[str, ExchangeWriter | ExchangeCounter] = {}
-        self._left: dict[str, SentFiles] = {}
+        self._writers: dict[str, ExchangeWriter | ExchangeCounter | LeavingCounter] = {}
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Each row to its node. Raises as `ExchangeWriter.write` does, and ConfigurationError for a row of an output
@@ -42,40 +41,30 @@ class RowSender:
         for target, rows in _by_target(batch, self._job.sends):
             first, second = (_longs(rows, name) for name in HASH_COLUMNS)
             sent, nodes = _to_nodes(rows.drop_columns([*HASH_COLUMNS]), target)
-            if self._job.spool is not None:
-                self._files(target, Path(self._job.spool)).write(sent, nodes)
             self._writer(target).write(sent, nodes, first, second)
 
     def finish(self) -> tuple[ExchangeSlice, ...]:
         """Wait until everything is acknowledged. Raises as `ExchangeWriter.finish` does."""
-        self._close_files()
         found = [self._writers[name].finish() for name in sorted(self._writers)]
         return tuple(piece for piece in found if piece is not None)
 
     def abort(self) -> None:
         """Send nothing more: the worker process outlives the task."""
-        self._close_files()
         for writer in self._writers.values():
             writer.abort()
 
-    def _close_files(self) -> None:
-        for files in self._left.values():
-            files.close()
-
-    def _files(self, target: SendTarget, place: Path) -> SentFiles:
-        if target.exchange not in self._left:
-            self._left[target.exchange] = SentFiles(place, target.exchange, target.first + self._task)
-        return self._left[target.exchange]
-
-    def _writer(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter:
+    def _writer(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter | LeavingCounter:
         if target.exchange not in self._writers:
             self._writers[target.exchange] = self._open(target)
         return self._writers[target.exchange]
 
-    def _open(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter:
+    def _open(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter | LeavingCounter:
         slot, grant = target.first + self._task, self._grant
         if self._job.replay:
-            return ExchangeCounter(target.exchange, slot, target.nodes)
+            counter = ExchangeCounter(target.exchange, slot, target.nodes)
+            if self._job.spool is None:
+                return counter
+            return LeavingCounter(counter, SentFiles(Path(self._job.spool), target.exchange, slot))
         transaction = StepTransaction(
             grant.transactional_id, grant.producer_id, grant.producer_epoch, grant.step
         )
@@ -83,6 +72,27 @@ class RowSender:
         return ExchangeWriter(
             cluster_settings(self._address), transaction, *where, compression=target.compression
         )
+
+
+class LeavingCounter:
+    """What a rehearsal uses: an `ExchangeCounter` that also leaves the rows in files."""
+
+    def __init__(self, counted: ExchangeCounter, files: SentFiles) -> None:
+        self._counted, self._files = counted, files
+
+    def write(self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs) -> None:
+        """See `ExchangeCounter.write`. Raises OSError."""
+        self._files.write(rows, nodes_of_rows)
+        self._counted.write(rows, nodes_of_rows, first, second)
+
+    def finish(self) -> ExchangeSlice | None:
+        """See `ExchangeCounter.finish`."""
+        self._files.close()
+        return self._counted.finish()
+
+    def abort(self) -> None:
+        """Close the files, as they are."""
+        self._files.close()
 
 
 class SendRows(EndRows[RowSender]):

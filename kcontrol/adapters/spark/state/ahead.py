@@ -91,10 +91,8 @@ class AheadCopy:
         )
         moved = parts.moved(self._queries, self._taker, whole=self._whole)
         self.total_bytes = sum(file.size_bytes for files in moved.values() for file in files)
-        target, staging = (
-            self._home / f"step-{step}",
-            self._home / f".step-{step}.{os.getpid()}-{self._number}",
-        )
+        target = self._home / f"step-{step}"
+        staging = self._home / f".step-{step}.{os.getpid()}-{self._number}"
         shutil.rmtree(staging, ignore_errors=True)
         self._target = staging
         at_hand = self._at_hand.at_hand()
