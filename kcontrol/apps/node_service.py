@@ -299,7 +299,7 @@ class NodeService:
         engines = self._engines(bound, log_id, spec.fingerprint, opens_after)
         ports = NodePorts(SystemClock(), control, steps, engines, self._watch)
         session = self._session(bound, ports, asked, passed)
-        beside = asyncio.create_task(prepare_beside(who, asked, preparation))
+        beside = asyncio.create_task(prepare_beside(lambda: session.read, asked, preparation))
         try:
             ended = await self._while_spark_lives(session)
             if not ended.relaid:

@@ -88,7 +88,7 @@ async def _until_placed(
             say(f"takes the number: {free}")
         if nodes > who.node and (not who.instead or free or _is_instead(logs, who, preparation)):
             return found
-        asked = await preparation.look(logs)
+        asked = await preparation.look(logs.view, logs.committed)
         text = (
             "makes ready to be a node"
             if asked

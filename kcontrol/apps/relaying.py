@@ -23,7 +23,6 @@ from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
-from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.warm_up import can_be_opened_twice
 from kcontrol.core.log.control_view import PipelineView
@@ -41,15 +40,15 @@ from kcontrol.core.model import (
 from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.layout_change import changed, left_out, refused_live
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
+from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.views.holder import holder
+from kcontrol.views.holder import holder_in
 from kcontrol.views.upgrades import OVER
 
 _log = logging.getLogger("kcontrol.node")
 
 LOOK_EVERY_S = 0.5
-"""How often the logs are read while nothing is asked for."""
+"""How often a process looks at what it has read of the logs while something is asked for."""
 BEAT_S = 1.0
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
@@ -58,6 +57,8 @@ Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
 Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint | None, StepBoundary], Awaitable[None]]
 """See `open_once`. Whatever it raises, the node is only colder."""
+Read = tuple[PipelineView, StepsView]
+"""Of both logs, as far as somebody has read them."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,15 @@ class Preparation:
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
 
+    def __str__(self) -> str:
+        return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
+
     async def close(self) -> None:
         """End what is under way."""
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        work = self._work
+        self._forget()
+        if work is not None:
+            await asyncio.gather(work, return_exceptions=True)
         if self._log is not None:
             await self._log.close()
 
@@ -162,27 +167,32 @@ class Preparation:
         """Whether what it waits for is the change itself."""
         return self._copy is not None and self._copy.step > 0 and self._is_warm and self._work is None
 
-    async def look(self, logs: PipelineLogs) -> bool:
-        """After the logs were read on: do what is asked for, and say how far it is. False: nothing is asked for."""
-        request = pending(logs.view, logs.committed)
+    async def look(self, view: PipelineView, steps: StepsView) -> bool:
+        """By what was read of both logs: do what is asked for, and say how far it is. False: nothing is asked for.
+
+        Raises NotFoundError where there is no such pipeline, and RetriableError.
+        """
+        request = pending(view, steps)
         if request is None:
             self._forget()
-            return not self._swept(logs.committed)
+            return not await self._swept(steps)
         if not self._is_meant(request):
             self._forget()
             return False
         if request.request_id != self._request_id:
             self._forget()
-        spec = logs.spec()
-        if not spec.assignment == _number(logs.committed) == request.number - 1:
+        spec = view.spec()
+        if spec is None:
+            raise NotFoundError(f"pipeline {self._who.pipeline.name!r} has no definition in the log")
+        if not spec.assignment == _number(steps) == request.number - 1:
             return True  # The log of steps, or the control log, was not read so far.
         if request.request_id != self._request_id:
             self._request_id = request.request_id
-            before = holder(logs, self._who.node)
-            self._work = asyncio.create_task(self._prepare(spec, logs.committed, request, before))
+            before = holder_in(view, self._who.node)
+            self._work = asyncio.create_task(self._prepare(spec, steps, request, before))
         elif self._work is None or self._work.done():
             self._finish_work()
-            self._copy_newest(logs)
+            self._copy_newest(steps)
         await self._say(request)
         return True
 
@@ -191,17 +201,20 @@ class Preparation:
         who = self._who
         return who.node < request.nodes and (who.instead == (who.node in request.replaced))
 
-    def _swept(self, steps: StepsView) -> bool:
+    async def _swept(self, steps: StepsView) -> bool:
         """Whether what was copied is gone, once nobody can be about to open it."""
         made = steps.assignment
         if made is not None and made.live and steps.step == made.step:
             return False
-        forget_ahead(self._who.root, self._who.pipeline.name, self._who.node)
+        who = self._who
+        await asyncio.to_thread(forget_ahead, who.root, who.pipeline.name, who.node)
         return True
 
     def _forget(self) -> None:
         if self._work is not None:
             self._work.cancel()
+        if self._copy is not None:
+            self._copy.give_up()
         self._work = self._copy = None
         self._request_id = self._error = ""
         self._tries = 0
@@ -248,12 +261,12 @@ class Preparation:
         if not stateful:
             self._copy.total_bytes = 0
 
-    def _copy_newest(self, logs: PipelineLogs) -> None:
-        copy, found = self._copy, logs.committed.checkpoints
+    def _copy_newest(self, steps: StepsView) -> None:
+        copy, found = self._copy, steps.checkpoints
         if copy is None or self._error or not found or found[-1].step <= copy.step:
             return
         self._tries += 1
-        self._work = asyncio.create_task(self._copied(copy, found[-1], logs.committed.last))
+        self._work = asyncio.create_task(self._copied(copy, found[-1], steps.last))
 
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         await asyncio.to_thread(copy.copy, checkpoint)
@@ -307,27 +320,26 @@ def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:
         )
 
 
-async def prepare_beside(who: WouldBe, asked: asyncio.Event, preparation: Preparation) -> None:
-    """For a node that makes steps: make ready for what is asked for, until cancelled. asked: set when a request was seen.
+async def prepare_beside(read: Callable[[], Read], asked: asyncio.Event, preparation: Preparation) -> None:
+    """For a node that makes steps: make ready for what is asked for, until cancelled.
 
-    What goes wrong here is logged, and is not the node's end.
+    read: what the node has read of both logs, so that nobody reads them a second time: by now they may be long, and this may be
+    the moment in which it goes on by a new layout. asked: set when a request was seen. What goes wrong here is logged, and is
+    not the node's end.
     """
     while True:
         await asked.wait()
         asked.clear()
         try:
-            async with pipeline_logs(who.settings, who.pipeline.name) as logs:
-                await _while_asked(logs, preparation)
+            await _while_asked(read, preparation)
         except KcontrolError as error:
-            _log.warning("node %d does not make ready for a new layout now: %s", who.node, error)
+            _log.warning("%s: it does not make ready for a new layout now: %s", preparation, error)
             await asyncio.sleep(BEAT_S)
             asked.set()
 
 
-async def _while_asked(logs: PipelineLogs, preparation: Preparation) -> None:
+async def _while_asked(read: Callable[[], Read], preparation: Preparation) -> None:
     while True:
-        if await logs.is_there():
-            await logs.read_steps_on()
-        if not await preparation.look(logs):
+        if not await preparation.look(*read()):
             return
         await asyncio.sleep(LOOK_EVERY_S)

@@ -177,11 +177,12 @@ def scratch_engine(
     place: NodePlace,
     spec: PipelineSpec,
     spool: Spool | None = None,
+    rehearsal: Path | None = None,
 ) -> SparkEngine:
-    """One that leaves it to whoever runs it to compare, and goes with its directory."""
-    return SparkEngine(
-        spark, bound, host, place, spec, SCRATCH_INCARNATION, ignore, compares=False, spool=spool
-    )
+    """One that leaves it to whoever runs it to compare, and goes with its directory. rehearsal: where its steps leave what they
+    would send to nodes, for the next of them."""
+    settings = (spark, bound, host, place, spec, SCRATCH_INCARNATION, ignore)
+    return SparkEngine(*settings, compares=False, spool=spool, rehearsal=rehearsal)
 
 
 async def run_node(

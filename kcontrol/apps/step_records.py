@@ -73,7 +73,7 @@ class StepReader:
             raise NotFoundError(
                 f"Pipeline {spec.pipeline!r} has no output {name!r}; it has {', '.join(sorted(known))}."
             )
-        self._outputs = known if outputs is None else set(outputs)
+        self._every, self._outputs = outputs is None, known if outputs is None else set(outputs)
         self._topic_ids = {output.topic: output.topic_id for output in spec.outputs}
         self._client = client_for(settings)
         self._verify_digests = verify_digests
@@ -87,7 +87,8 @@ class StepReader:
 
     def read(self, boundary: StepBoundary) -> Step:
         """The step that ends with this boundary, whole. Raises InputGoneError or DigestMismatchError."""
-        records: dict[str, list[OutputRecord]] = {name: [] for name in sorted(self._outputs)}
+        written = {part.output for part in boundary.outputs if self._is_wanted(part.output)}
+        records: dict[str, list[OutputRecord]] = {name: [] for name in sorted(self._outputs | written)}
         for output, chunk in self.chunks(boundary):
             records[output] += chunk
         return Step(boundary.step, boundary.now_ms, records, boundary)
@@ -99,7 +100,7 @@ class StepReader:
         Raises as `read` does, at the end of the partition in which something is wrong: after its records.
         """
         for part in sorted(boundary.outputs, key=lambda part: (part.output, part.partition)):
-            if part.output in self._outputs and part.from_ < part.to:
+            if self._is_wanted(part.output) and part.from_ < part.to:
                 for chunk in self._slice(boundary, part):
                     yield part.output, chunk
 
@@ -160,9 +161,13 @@ class StepReader:
             else None
         )
 
+    def _is_wanted(self, output: str) -> bool:
+        """All outputs are all that a step has written: of an earlier definition, or of one that was submitted since."""
+        return self._every or output in self._outputs
+
     def _topic_id(self, topic: str) -> str:
         if topic not in self._topic_ids:
-            # An output of an earlier definition of the pipeline.
+            # An output of another definition of the pipeline.
             info = self._client.start(self._client.partitions.topic(topic)).result()
             self._topic_ids[topic] = topic_id_text(info.topic_id)
         return self._topic_ids[topic]

@@ -122,7 +122,8 @@ class StepFiles:
             if not store.readable(location, part.manifest):
                 raise CheckpointError(self._unreadable(checkpoint, part))
         manifests = {part.node: part.manifest for part in checkpoint.parts}
-        owner = saved_owners(checkpoint, self.asked.spec.layout.shuffle_partitions)
+        # As many shards as there were: the newest definition may have others.
+        owner = saved_owners(checkpoint, self.asked.boundary.layout.shuffle_partitions)
         return gathered(PartsOfNodes(store, location, checkpoint.step, manifests, owner), target, check)
 
     def _unreadable(self, checkpoint: Checkpoint, part: SavedPart) -> str:

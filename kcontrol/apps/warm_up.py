@@ -17,7 +17,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
-from kcontrol.adapters.spark.engine.engine import NodePlace
+from kcontrol.adapters.spark.channel.sent_rows import sent_to
+from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
@@ -79,7 +80,8 @@ async def open_once(
     ahead: Path,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
-    afterwards, so that Spark does both faster the next time. Without a checkpoint the step is run without state; of more than
+    afterwards, so that Spark does both faster the next time. Where rows are exchanged it is run twice, the second time with
+    what this node would have sent to itself the first time. Without a checkpoint the step is run without state; of more than
     `MAX_RECORDS` it is not run.
 
     checkpoint: one that `can_be_opened_twice`. spec: by which it is to be a node; no step by that was made yet, so nothing is
@@ -92,14 +94,24 @@ async def open_once(
     step = step_by(spec, last, begin + 1)
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
-        engine = scratch_engine(spark, bound, host, place, spec)
+        left = scratch / "sent"
+        engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
         try:
             await engine.open(begin, checkpoint is None, checkpoint)
-            await engine.run_step(work_of(step, spec, node), step)
-            await engine.finish_step(step.step, step.watermarks)
+            await _run(engine, step, spec, node)
+            if taken := {each.name for each in spec.exchanges if not each.delivers}:
+                again = replace(
+                    step_by(spec, last, step.step + 1), exchanges=sent_to(left, step.step, node, taken)
+                )
+                await _run(engine, again, spec, node)
         finally:
             await engine.close()
             engine.shut_down()
+
+
+async def _run(engine: SparkEngine, step: StepBoundary, spec: PipelineSpec, node: int) -> None:
+    await engine.run_step(work_of(step, spec, node), step)
+    await engine.finish_step(step.step, step.watermarks)
 
 
 def can_be_opened_twice(checkpoint: Checkpoint) -> bool:
@@ -130,7 +142,8 @@ def _beside(ahead: Path, pipeline: str, node: int) -> Iterator[Path]:
     have, so that no byte of it is fetched."""
     ahead.mkdir(parents=True, exist_ok=True)
     nodes = sorted(ahead.parent.parent.glob("node-*"))
-    with tempfile.TemporaryDirectory(prefix=".warm-", dir=ahead) as scratch:
+    # Spark's maintenance of state may still write there: what is left then goes with `ahead`.
+    with tempfile.TemporaryDirectory(prefix=".warm-", dir=ahead, ignore_cleanup_errors=True) as scratch:
         home = Path(scratch, pipeline, f"node-{node}")
         home.mkdir(parents=True)
         (home / ahead.name).symlink_to(ahead)

@@ -124,7 +124,8 @@ class NodeSession:
         environment, planning: what it computes with, and when it plans its queries, for the same.
         health: told that the event loop turns, and what the engine does.
         new_id: names this incarnation, as nobody else is named.
-        layout_asked: called when somebody has asked for another layout, maybe long ago.
+        layout_asked: called, once both logs are read, when somebody has asked for another layout, maybe long ago, and whenever
+        somebody does.
         heard: what the control log's reader has read, if it does not stand at the beginning.
         placement: by which an agent has started this process.
         """
@@ -140,8 +141,6 @@ class NodeSession:
         self._state = NodeMachine.initial(pipeline, node, placement)
         if heard is not None:
             self._state.view = heard
-            if heard.layout_request() is not None:
-                layout_asked()
         self._closing: asyncio.Task[None] | None = None
         self._ports = ports
         self._received_every_ms = received_every_ms
@@ -191,6 +190,9 @@ class NodeSession:
                 )
                 self._dispatch(joined)
                 self._start(watchers)
+                if self._state.view.layout_request() is not None:
+                    # Maybe long ago.
+                    self._layout_asked()
                 ended = await self._exit
                 await self._publisher.drained()
                 for task in list(self._tasks):
@@ -328,11 +330,11 @@ class NodeSession:
             self._exit.set_result(Exit(reason, False, False))
             return
         self._take_control(chunk)
+        if any(isinstance(logged.record, LayoutRequest) for logged in chunk):
+            self._layout_asked()
 
     def _take_control(self, chunk: Sequence[Logged]) -> None:
         for logged in chunk:
-            if isinstance(logged.record, LayoutRequest):
-                self._layout_asked()
             self._dispatch(ControlSeen(logged, self._now_ms()))
 
     def _see_steps(self, chunk: Sequence[LoggedStep]) -> None:

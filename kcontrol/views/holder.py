@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import NodeJoin
 from kcontrol.definition.durations import span_text
 from kcontrol.views.pipeline_projection import PipelineProjection
@@ -39,7 +40,11 @@ def why_free(projection: PipelineProjection, node: int, now_ms: int, heard_ms: i
 
 def holder(projection: PipelineProjection, node: int) -> NodeJoin | None:
     """Who joined last as this node."""
-    view = projection.view
+    return holder_in(projection.view, node)
+
+
+def holder_in(view: PipelineView, node: int) -> NodeJoin | None:
+    """The same, by what was read of the control log."""
     incarnation = view.incarnation(node)
     joins = (one.record for one in view.latest.values() if one.offset == incarnation)
     return next((record for record in joins if isinstance(record, NodeJoin)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
@@ -25,7 +25,11 @@ class RegionSight:
 
     @property
     def history(self) -> RegionHistory:
-        return history_of(self.view.changes[number] for number in sorted(self.view.changes))
+        """Cuts outlive the changes that tell how they were made."""
+        history = history_of(self.view.changes[number] for number in sorted(self.view.changes))
+        if history.last_consistent_ms or self.view.cut is None:
+            return history
+        return replace(history, last_consistent_ms=self.view.cut.made_ms)
 
 
 RegionsSeen = Mapping[str, RegionSight]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
 from tests.replay.test_replay import JSON, KEYED, SPREAD, check_committed, feed, step_and_its_empty_ones
 from tests.support.dice import seeded
+from tests.support.lost_directory import lose
 from tests.support.restoring import restored_from
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -40,7 +40,7 @@ async def lose_the_disk(stepper: Stepper) -> None:
     """The node's process and its directory are gone; a new incarnation finds nothing."""
     await stepper.engine.close()
     stepper.engine.shut_down()
-    shutil.rmtree(stepper.work_root / stepper.pipeline.name)
+    lose(stepper.work_root / stepper.pipeline.name)
     stepper.incarnation += 1
     stepper.engine = stepper._engine()
     assert stepper.engine.openable() == ()

@@ -21,6 +21,8 @@ from tests.support.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.02
+ENDS_S = 5.0
+"""For what a process had started to end by itself once that one is gone."""
 
 
 def run_kcontrol(
@@ -164,11 +166,20 @@ class KcontrolProcess:
         return psutil.Process(self.pid).children(recursive=True)
 
     def sweep(self) -> None:
-        """Kill what it had started and has outlived it."""
-        _, left = psutil.wait_procs(self._family, timeout=5)
+        """Kill what it had started and has outlived it; nothing of it writes to a file any more."""
+        _, left = psutil.wait_procs(self._family, timeout=ENDS_S)
         for each in left:
             try:
                 each.kill()
             except psutil.NoSuchProcess:
                 pass
+        until(lambda: not any(map(_lives, left)), f"{left} have ended")
         self._family = []
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Who has ended and is not waited for by its parent does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

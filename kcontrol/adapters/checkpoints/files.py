@@ -127,6 +127,26 @@ class Files:
 
         return self._done(f"copying {source} to {self.where(path)}", action)
 
+    def copy_within(self, source: str, path: str) -> bool:
+        """Have the storage itself make another name for, or a copy of, a file that it has: none of it comes over the
+        network, and on a disk of this machine it takes no room. False: the file has gone, or the storage can't.
+
+        Tried once: who is told False copies the file from this machine.
+        """
+        check(self._cancelled)
+        try:
+            if self._location.objects:
+                self._fs.copy_file(self._full(source), self._full(path))
+            elif self._location.local:
+                self._make_directory(path)
+                os.link(self._full(source), self._full(path))
+            else:
+                return False
+        except OSError as error:
+            _log.info("%s is copied anew: %s", self.where(path), error)
+            return False
+        return True
+
     def download(self, path: str, target: Path) -> tuple[int, str] | None:
         """Copy to a file of this machine. Size in bytes and SHA-256 of what was copied; None when it is not
         there."""

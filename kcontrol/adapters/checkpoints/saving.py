@@ -1,7 +1,8 @@
 """Saving one part. The order of what is written makes every crash harmless:
 
 1. a mark in `saving`, which keeps every sweep away from this life's data;
-2. the files that no earlier part of this life has stored, under names that nobody has used or will use;
+2. the files that no earlier part of this life has stored, under names that nobody has used or will use: what an earlier
+   life has stored, the storage links or copies itself, so each life's directory stays whole by itself;
 3. the manifest, in one atomic write: from here on the part exists;
 4. the mark goes; had somebody taken it away, who took this life for dead, then the manifest goes instead.
 
@@ -24,7 +25,15 @@ from pathlib import Path
 from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
-from kcontrol.adapters.checkpoints.manifests import is_stored, manifests_of, read_manifest, stored_sizes
+from kcontrol.adapters.checkpoints.manifests import (
+    FormerPart,
+    is_stored,
+    manifests_of,
+    newest_part_before,
+    read_manifest,
+    stored_files,
+    stored_sizes,
+)
 from kcontrol.adapters.checkpoints.model import (
     NO_SHARDS,
     HeldShards,
@@ -78,6 +87,9 @@ class PartSave:
         self._held = held
         self._shard_of = {path: number for number, each in enumerate(held.shards) for path in each.paths}
         self._life: LifeFolder = life_of(place)
+        self._former: FormerPart | None = None
+        self._taken_over: set[str] = set()
+        """Paths of files that the storage had of an earlier life."""
         self._name = save_name(place)
         self._manifest = self._life.manifest(place.step, place.claim_epoch)
         self._mark = f"{self._life.saving}/{self._name}"
@@ -110,12 +122,9 @@ class PartSave:
     def _copy_and_publish(
         self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]
     ) -> PartReceipt:
-        stored: dict[tuple[str, int], ManifestFile] = {
-            (file.path, file.size_bytes): file
-            for manifest in earlier.values()
-            for file in manifest.files
-            if is_stored(file, sizes)
-        }
+        stored = stored_files(earlier.values(), sizes)
+        if not earlier:
+            self._former = newest_part_before(self._files, self._life)
         with ThreadPoolExecutor(
             self._limits.parallel_files, thread_name_prefix="kcontrol-checkpoint"
         ) as pool:
@@ -150,7 +159,11 @@ class PartSave:
                 f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has "
                 "cleared away what this one had copied; this process is not the node any more"
             )
-        copied_bytes = sum(file.size_bytes for file in files if file.stored.startswith(mine))
+        copied_bytes = sum(
+            file.size_bytes
+            for file in files
+            if file.stored.startswith(mine) and file.path not in self._taken_over
+        )
         saved = self._saved(manifest, copied_bytes)
         self._files.delete(self._mark)
         return saved
@@ -161,6 +174,9 @@ class PartSave:
         if stored is not None and self._digest(file) == stored.sha256:
             return stored.model_copy(update={"shard": shard})
         path = self._stored(file.path)
+        taken = self._take_over(file, path)
+        if taken is not None:
+            return taken.model_copy(update={"stored": path, "shard": shard})
         size_bytes, digest = self._files.upload(file.source, f"{self._life.path}/{path}")
         if size_bytes != file.size_bytes:
             raise CheckpointError(
@@ -168,6 +184,19 @@ class PartSave:
             )
         self.read[file.key] = digest
         return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest, shard=shard)
+
+    def _take_over(self, file: Pinned, path: str) -> ManifestFile | None:
+        """Have the storage put the same file of an earlier life at `path`, if it is there. Who has that file deleted
+        meanwhile harms nobody: it is copied from this machine then."""
+        former = self._former
+        stored = None if former is None else former.files.get((file.path, file.size_bytes))
+        if former is None or stored is None or self._digest(file) != stored.sha256:
+            return None
+        if not self._files.copy_within(f"{former.life.path}/{stored.stored}", f"{self._life.path}/{path}"):
+            self._former = None  # What the storage can't do for one it can't do for thousands.
+            return None
+        self._taken_over.add(file.path)
+        return stored
 
     def _digest(self, file: Pinned) -> str:
         known = self._known.get(file.key)

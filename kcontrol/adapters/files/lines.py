@@ -18,7 +18,7 @@ from kcontrol.adapters.files.stores import Store, store_of
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import InputGoneError, RetriableError, StepFailedError
 from kcontrol.wire.batches.columns import Bytes, Longs
-from kcontrol.wire.batches.lines import digest_of_lines
+from kcontrol.wire.batches.lines import column_of_lines, digest_of_lines
 from kcontrol.wire.digest import Digest, line_digest
 from kcontrol.wire.files import FileAddress, check_lines_id, files_of
 from kcontrol.wire.range_read import RangeRead, RowsOfRanges
@@ -155,7 +155,7 @@ class _LineReader:
         said = np.full(len(starts), None, dtype=object)
         said[is_long] = wrong
         columns = [
-            _values(lines.data, starts, ends),
+            column_of_lines(lines.data, starts, ends),
             pa.repeat(pa.scalar(file.path, pa.string()), len(starts)),
             pa.array(np.zeros(len(starts), np.int32)),
             pa.array(places),
@@ -192,15 +192,3 @@ def _long_digest(lines: _Lines, row: int, base: int, end: int) -> Digest:
     start = int(lines.starts[row])
     head = lines.data[start:end].tobytes()
     return line_digest(base + start, head + f"...{lines.sizes[row]}".encode())
-
-
-def _values(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
-    """data[starts[r]:ends[r]] as a column; starts and ends grow."""
-    steps = np.zeros(len(data) + 1, np.int8)
-    steps[starts] += 1
-    steps[ends] -= 1
-    kept = data[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)]
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(ends - starts))).astype(np.int32)
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
-    )

@@ -18,6 +18,7 @@ from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, TheRegion, ask_for
 from kcontrol.core.regions.model import refused_asker, told
+from kcontrol.core.regions.participants import was_given
 from kcontrol.core.regions.records import RegionRequestKind, RegionSaid, SaidKind
 from kcontrol.errors import NotFoundError
 from kcontrol.requests.record import NotNowError
@@ -229,6 +230,11 @@ async def _say(
         *(said.seqId, said.resetAttempt, said.hint),
     )
     offset = await plane.ask_region(word)
+    if not was_given(said.life, offset):
+        response.status_code = 200
+        return ParticipantAnswer(
+            region=region, life=said.life, rejected="no process was given this life: it has to join again"
+        )
     return ParticipantAnswer(region=region, life=offset if said.life < 0 else said.life)
 
 

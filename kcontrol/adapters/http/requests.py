@@ -86,8 +86,8 @@ async def shutdown(plane: ThePlane, pipeline: ThePipeline, response: Response) -
 
 @router.post("/checkpoints", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def checkpoint(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
-    """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not
-    run."""
+    """Save the state of all nodes now: while steps go on, or in a pause. Refused once the pipeline has halted or was stopped,
+    unless its last step is saved already."""
     return await ask(plane, pipeline, response, checkpoint_request(pipeline.view, pipeline.committed.step))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from kcontrol.adapters.lake.library import errors_told, load_deltalake
-from kcontrol.adapters.lake.record import TableDelivery, table_delivery
+from kcontrol.adapters.lake.record import TableDelivery, gone, table_delivery
 from kcontrol.adapters.lake.types import schema_of
 from kcontrol.core.step.following import Applied
 from kcontrol.errors import DeliveryHaltedError, TargetAwayError
@@ -43,6 +43,8 @@ class DeltaSteps:
         self._asked = None if ddl is None else schema_of(ddl)
         self._schema: pa.Schema | None = None
         self._table: Any = None
+        self._log_of_commits: tuple[int, int] | None = None
+        """Which directory holds it, since the table was read."""
         self._generation = ""
         self._print: tuple[int, str] = (-1, "")
 
@@ -53,9 +55,9 @@ class DeltaSteps:
         """See StepTable."""
         self._generation, self._print = "", (-1, "")
         with errors_told(str(self)):
-            if not self._library.DeltaTable.is_deltatable(str(self._path)):
+            if self._log_of_commits is None and not self._library.DeltaTable.is_deltatable(str(self._path)):
                 self._make()
-            self._table = self._library.DeltaTable(str(self._path))
+            self._load()
             self._schema = pa.schema(self._table.schema().to_arrow())
             found = self._library.Schema.from_arrow(self._schema)
             asked = None if self._asked is None else self._library.Schema.from_arrow(self._asked)
@@ -78,10 +80,29 @@ class DeltaSteps:
         # Of two that make it, one finds it there.
         self._library.DeltaTable.create(str(self._path), self._asked, mode="ignore")
 
+    def _load(self) -> None:
+        """Raises TargetAwayError: it was there, and is not any more."""
+        there = self._directory()
+        try:
+            self._table = self._library.DeltaTable(str(self._path))
+        except self._library.exceptions.DeltaError as error:
+            if self._log_of_commits is not None and there != self._log_of_commits:
+                raise gone(str(self)) from error
+            raise
+        self._log_of_commits = there
+
+    def _directory(self) -> tuple[int, int] | None:
+        """Device and inode of the directory of commits."""
+        try:
+            found = (self._path / "_delta_log").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
     def read(self) -> Applied | None:
         """See StepTable."""
         with errors_told(str(self)):
-            self._table = self._library.DeltaTable(str(self._path))
+            self._load()
             found = self._delivery()
             if found is None:
                 return None
@@ -97,7 +118,7 @@ class DeltaSteps:
     def forget(self) -> None:
         """See StepTable."""
         with errors_told(str(self)):
-            self._table = self._library.DeltaTable(str(self._path))
+            self._load()
             if not self._adopts and self._table.file_uris():
                 raise DeliveryHaltedError(
                     f"{self}: it is not empty, so nothing begins anew: delete all of its rows first; or, if it holds what the "
@@ -140,11 +161,16 @@ class DeltaSteps:
                     self._library.write_deltalake(
                         self._table, rows, mode="append", commit_properties=properties
                     )
-            except Exception:
+            except Exception as error:
                 # The library tells of what its source of rows has raised in words of its own.
                 if feed.error is not None:
                     raise feed.error from None
+                if self._directory() != self._log_of_commits:
+                    raise gone(str(self)) from error
                 raise
+        # The library makes directories that are not there: what it has written where a disk was is not in the table.
+        if self._directory() != self._log_of_commits:
+            raise gone(str(self))
         self._print = (now.step, now.print)
 
     def _application(self, found: TableDelivery) -> str:

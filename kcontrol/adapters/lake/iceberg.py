@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ class IcebergSteps:
     def open(self) -> pa.Schema:
         """See StepTable."""
         self._generation = ""
-        with iceberg_errors_told(str(self)):
+        with self._told():
             if self._catalog is not None:
                 self._catalog.close()
             self._catalog = self._library.load_catalog(self._catalog_name, **self._settings)
@@ -132,9 +133,13 @@ class IcebergSteps:
     def _load(self) -> None:
         self._table = self._catalog.load_table(self._name)
 
+    def _told(self) -> AbstractContextManager[None]:
+        """Errors as kcontrol's. Of files that were there once it is waited for the disk that they are on."""
+        return iceberg_errors_told(str(self), was_there=self._table is not None)
+
     def read(self) -> Applied | None:
         """See StepTable."""
-        with iceberg_errors_told(str(self)):
+        with self._told():
             self._load()
             found = self._delivery()
             if found is None:
@@ -145,12 +150,12 @@ class IcebergSteps:
     def begin(self, log_id: str, step: int) -> None:
         """See StepTable."""
         made = TableDelivery(self._pipeline, self._output, log_id, step, secrets.token_hex(8))
-        with iceberg_errors_told(str(self)):
+        with self._told():
             self._commit({GENERATION: made.generation}, {self._property: made.text()})
 
     def forget(self) -> None:
         """See StepTable."""
-        with iceberg_errors_told(str(self)):
+        with self._told():
             self._load()
             if not self._adopts and next(iter(self._table.scan().plan_files()), None) is not None:
                 raise DeliveryHaltedError(
@@ -175,7 +180,7 @@ class IcebergSteps:
             GENERATION: found.generation,
             "kcontrol.committed_ms": str(committed_ms),
         }
-        with iceberg_errors_told(str(self)):
+        with self._told():
             self._commit(summary, {}, pa.RecordBatchReader.from_batches(self._schema, batches))
 
     def _commit(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from kcontrol.adapters.lake.record import gone
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
 
 _FINAL_IN_DATABASE = (
@@ -57,8 +58,9 @@ def load_pyiceberg() -> Any:
 
 
 @contextmanager
-def iceberg_errors_told(where: str) -> Iterator[None]:
-    """Raises what pyiceberg does as TargetAwayError, if another try may succeed, or DeliveryHaltedError."""
+def iceberg_errors_told(where: str, *, was_there: bool = False) -> Iterator[None]:
+    """Raises what pyiceberg does as TargetAwayError, if another try may succeed, or DeliveryHaltedError. was_there: files
+    that are not found were there before."""
     library = load_pyiceberg()
     errors = library.exceptions
     others = tuple(each for each in vars(errors).values() if isinstance(each, type))
@@ -74,6 +76,8 @@ def iceberg_errors_told(where: str) -> Iterator[None]:
         raise (DeliveryHaltedError if is_final else TargetAwayError)(
             f"{where}: its catalog's database: {text}"
         ) from error
+    except FileNotFoundError as error:
+        raise gone(where) if was_there else DeliveryHaltedError(f"{where}: {_line(error)}") from error
     except OSError as error:
         text = _line(error)
         passes = _has(text, _PASSING_ON_DISK)

@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kcontrol.adapters.lake.record import TableDelivery, table_delivery
+from kcontrol.adapters.lake.record import TableDelivery, gone, table_delivery
 from kcontrol.adapters.lake.types import columns_told, schema_of
 from kcontrol.core.step.following import Applied
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, TargetAwayError
@@ -59,6 +59,7 @@ class ParquetSteps:
         self._mine: Path | None = None
         """Where this process stages, since it has taken the delivery."""
         self._schema = self._asked
+        self._was_there = False
         self._last: int | None = None
         self._generation = ""
 
@@ -70,6 +71,8 @@ class ParquetSteps:
         with self._told():
             self._last, self._generation = None, ""
             if not (self._own / COLUMNS).exists():
+                if self._was_there:
+                    raise gone(str(self))
                 self._make()
             schema = pa.ipc.read_schema(pa.py_buffer((self._own / COLUMNS).read_bytes()))
         if self._asked is not None and not schema.equals(self._asked):
@@ -77,7 +80,7 @@ class ParquetSteps:
                 f"{self}: has other columns than --create says: it has {columns_told(schema)}; asked was "
                 f"{columns_told(self._asked)}. Leave --create out, or deliver to another directory"
             )
-        self._schema = schema
+        self._schema, self._was_there = schema, True
         return schema
 
     def _make(self) -> None:
@@ -98,6 +101,8 @@ class ParquetSteps:
         with self._told():
             found = self._delivery()
             if found is None:
+                if not (self._own / COLUMNS).exists():
+                    raise gone(str(self))
                 return None
             if self._last is None or not self._place(self._last).exists():
                 self._last = self._newest()

@@ -41,3 +41,10 @@ def table_delivery(text: str, generation: str, where: str) -> TableDelivery:
     if generation not in ("", found.generation):
         raise TargetAwayError(f"{where}: the delivery was begun anew by another process")
     return found
+
+
+def gone(where: str) -> TargetAwayError:
+    """Of a table that this process has delivered to, and that is not there any more: nothing is made in its place."""
+    return TargetAwayError(
+        f"{where}: the table is not there any more: is its disk mounted? If it was removed, start the delivery again"
+    )

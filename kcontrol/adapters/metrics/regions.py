@@ -46,9 +46,11 @@ def _add(gauges: Gauges, region: str, sight: RegionSight) -> None:
     put(catalogue.REGION_RESET_ID, history.last_reset_seq_id)
     if history.drain_ms:
         put(catalogue.REGION_DRAIN_AVERAGE, _average_s(history.drain_ms))
+    if history.last_consistent_ms:
         put(catalogue.REGION_LAST_CONSISTENT, history.last_consistent_ms / 1000)
     if history.reset_ms:
         put(catalogue.REGION_RESET_AVERAGE, _average_s(history.reset_ms))
+    if history.last_reset_ms:
         put(catalogue.REGION_LAST_RESET, history.last_reset_ms / 1000)
 
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kubernetes.objects import KubernetesObjects
@@ -30,6 +31,7 @@ from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.kubernetes")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,10 @@ class KubernetesOperator:
             await self._within(f"job {job[1]} in {job[0]}", regions.job(*job))
         for namespace in scene.namespaces():
             pipelines = scene.pipelines_in(namespace)
-            refused = await made(objects, scene, namespace, coordinator_objects(pipelines))
+            making = made(objects, scene, namespace, coordinator_objects(pipelines))
+            refused = await self._within(f"coordinators in {namespace}", making)
             for pipeline in pipelines:
-                done = self._pipeline(objects, kafka, scene, pipeline, refused)
+                done = self._pipeline(objects, kafka, scene, pipeline, refused or "")
                 await self._within(_called(pipeline), done)
         await self._rollbacks.forget({meta_of(each).uid for each in scene.regions})
         await kafka.forget(
@@ -146,10 +149,11 @@ class KubernetesOperator:
             {each["metadata"]["name"] for each in scene.regions},
         )
 
-    async def _within(self, what: str, done: Coroutine[None, None, None]) -> None:
+    async def _within(self, what: str, done: Coroutine[None, None, _Result]) -> _Result | None:
+        """None, too, where it was not done, which was said."""
         try:
             async with asyncio.timeout(self._times.step_s):
-                await done
+                return await done
         except TimeoutError:
             _log.warning("%s: not done within %g s; trying again", what, self._times.step_s)
         except RetriableError as error:
@@ -157,6 +161,7 @@ class KubernetesOperator:
             self._is_old = True
         except KcontrolError as error:
             _log.warning("%s: %s", what, error)
+        return None
 
     async def _pipeline(
         self, objects: KubernetesObjects, kafka: KafkaSide, scene: Scene, pipeline: Manifest, refused: str

@@ -64,7 +64,7 @@ class RegionsPass:
             ),
             None,
         )
-        if regions:
+        if regions or (operator is not None and _counts_regions_that_are_gone(operator)):
             await self._kept(namespace, job, regions, operator)
         if operator is not None and not meta_of(operator).deleted_at:
             await self._deployed(operator, regions)
@@ -72,10 +72,10 @@ class RegionsPass:
     async def _kept(
         self, namespace: str, job: str, regions: list[Manifest], operator: Manifest | None
     ) -> None:
-        """One that somebody else has made stays theirs, but for the number of regions."""
+        """One that somebody else has made stays theirs, but for the number of regions, which may be none."""
         wanted = region_operator_of(job, regions, self._scene.pipelines_in(namespace))
         wanted["metadata"]["namespace"] = namespace
-        if operator is not None and not operator["metadata"].get("ownerReferences"):
+        if operator is not None and _is_of_somebody(operator):
             wanted["spec"] = {"jobName": job, "numRegions": len(regions)}
             del wanted["metadata"]["ownerReferences"]
         key = f"{wanted['kind']} {namespace}/{job}"
@@ -159,6 +159,17 @@ class RegionsPass:
         after = status_with(resource, status, conditions, utc(self._clock.now_ms()))
         if after is not None:
             await self._objects.put_status(resource, after)
+
+
+def _is_of_somebody(operator: Manifest) -> bool:
+    """Somebody else has made it, so it stays without a region."""
+    return not operator["metadata"].get("ownerReferences")
+
+
+def _counts_regions_that_are_gone(operator: Manifest) -> bool:
+    """Of a job without regions. Nothing is applied to one that is about to go: that could make it anew."""
+    is_there = not meta_of(operator).deleted_at
+    return is_there and _is_of_somebody(operator) and operator["spec"].get("numRegions", 0) != 0
 
 
 def _shown(

@@ -36,6 +36,7 @@ class RegionController:
     ) -> None:
         self._cluster, self._regions, self._times = cluster, frozenset(regions), times or RegionTimes()
         self._sessions: dict[str, RegionSession] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -47,7 +48,7 @@ class RegionController:
     async def run(self, ready: Callable[[], None]) -> None:
         """Until `stop`. ready: is called once regions are looked for. Raises TopicError, AccessError, ClusterError."""
         await asyncio.to_thread(ensure_regions_topic, self._cluster, (Operation.READ,))
-        asked, tasks = KafkaAskedRegions(self._cluster), dict[str, asyncio.Task[None]]()
+        asked, tasks = KafkaAskedRegions(self._cluster), self._tasks
         try:
             ready()
             async with asyncio.TaskGroup() as group:
@@ -67,13 +68,14 @@ class RegionController:
         return [name for name in asked.definitions if not self._regions or name in self._regions]
 
     async def _look_after(self, region: str) -> None:
-        """What ends a session by a fault is said, and another begins: other regions do not suffer from it."""
+        """What ends a session by a fault is said, and another begins: other regions do not suffer from it. Where there are
+        none, a right that is missing ends the process."""
         while not self._stopping.is_set():
             try:
                 await self._session(region)
-            except AccessError:
-                raise
             except KcontrolError as error:
+                if isinstance(error, AccessError) and len(self._tasks) == 1:
+                    raise
                 _log.error("region %s: %s; trying again in %g s", region, error, _AGAIN_MS / 1000)
                 await pause(_AGAIN_MS, self._stopping)
 

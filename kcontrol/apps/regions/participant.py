@@ -203,22 +203,31 @@ class RegionParticipant:
     def _say(self, what: str, seq_id: int, reset_attempt: int) -> None:
         with self._speaking:
             self._word = what, seq_id, reset_attempt
-            body = {
-                "process": self._process,
-                "life": self._life,
-                "seqId": seq_id,
-                "resetAttempt": reset_attempt,
-                "hint": self._hint,
-            }
-            answer = self._insist("PUT", f"{self._path}/{what}", {"progress": body})
-            if answer["rejected"]:
-                raise ReplacedError(f"{self._name}: {answer['rejected']}.")
-            self._life = answer["life"]
+            self._speak()
+
+    def _say_again(self) -> None:
+        """What it has done last: looked at in its turn, or it could take back what is said meanwhile."""
+        with self._speaking:
+            self._speak()
+
+    def _speak(self) -> None:
+        what, seq_id, reset_attempt = self._word
+        body = {
+            "process": self._process,
+            "life": self._life,
+            "seqId": seq_id,
+            "resetAttempt": reset_attempt,
+            "hint": self._hint,
+        }
+        answer = self._insist("PUT", f"{self._path}/{what}", {"progress": body})
+        if answer["rejected"]:
+            raise ReplacedError(f"{self._name}: {answer['rejected']}.")
+        self._life = answer["life"]
 
     def _beat(self) -> None:
         while not self._closed.wait(self._lease_s / _BEATS):
             try:
-                self._say(*self._word)
+                self._say_again()
             except Exception as error:  # noqa: BLE001 - whoever iterates is told of it
                 self._failed.append(error)
                 return

@@ -26,8 +26,18 @@ class ParticipantSaid:
         return self.word.life if self.word.life >= 0 else self.offset
 
 
-def newest_said(before: ParticipantSaid | None, said: ParticipantSaid) -> ParticipantSaid:
-    """Of two words of one participant the one that counts."""
+def was_given(life: int, offset: int) -> bool:
+    """Whether a process that says something at an offset can have been given its life: the offset of an earlier word.
+
+    Another one is of a topic that was deleted, or made up. It would be newer than all that follow, for ever.
+    """
+    return life < offset
+
+
+def newest_said(before: ParticipantSaid | None, said: ParticipantSaid) -> ParticipantSaid | None:
+    """Of two words of one participant the one that counts; None: none."""
+    if not was_given(said.word.life, said.offset):
+        return before
     return said if before is None or said.life >= before.life else before
 
 

@@ -290,11 +290,11 @@ def region_key(record: RegionAsked | RegionRecord) -> str:
         case RegionDefinition():
             return definition_key(record.region)
         case RegionRequest():
-            return f"{record.region}/request/{record.kind}"
+            return request_key(record.region, record.kind)
         case RegionSaid():
             return said_key(record.region, record.member, record.process)
         case RegionPods():
-            return f"{record.region}/pods"
+            return pods_key(record.region)
         case RegionChange():
             return change_key(record.number)
         case RegionCut():
@@ -309,3 +309,11 @@ def said_key(region: str, member: str, process: str) -> str:
 
 def definition_key(region: str) -> str:
     return f"{region}/definition"
+
+
+def request_key(region: str, kind: RegionRequestKind) -> str:
+    return f"{region}/request/{kind}"
+
+
+def pods_key(region: str) -> str:
+    return f"{region}/pods"

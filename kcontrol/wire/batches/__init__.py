@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kcontrol.wire.batches import plain_json
+from kcontrol.wire.batches import flat_json, plain_json
 from kcontrol.wire.batches.codec import (
     BatchFormat,
     Codec,
@@ -63,3 +63,4 @@ def warm() -> None:
     process that forks the workers."""
     default_codec().warm()
     plain_json.warm()
+    flat_json.warm()

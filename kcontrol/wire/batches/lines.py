@@ -1,11 +1,12 @@
-"""The digest of many lines of a file at once, by the compiled loop where there is one."""
+"""Many lines of a file at once, as a column, and their digest, by the compiled loops where there are any."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from kcontrol.wire.batches.codec import default_codec
-from kcontrol.wire.batches.columns import Bytes, Longs
+from kcontrol.wire.batches.columns import Bytes, Ints, Longs
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind, line_digest
 
 
@@ -19,3 +20,21 @@ def digest_of_lines(data: Bytes, starts: Longs, ends: Longs, base: int) -> Diges
     words = np.zeros(2, np.uint64)
     compiled.digest_lines(data, starts, ends, base, np.uint64(DigestKind.LINE), words)
     return Digest(len(starts), int(words[1]) << 64 | int(words[0]))
+
+
+def column_of_lines(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
+    """data[starts[r]:ends[r]] as a column; starts and ends grow."""
+    offsets: Ints = np.zeros(len(starts) + 1, np.int32)
+    np.cumsum(ends - starts, dtype=np.int32, out=offsets[1:])
+    if default_codec().name == "compiled":
+        from kcontrol.wire.batches import compiled_flat
+
+        kept = np.empty(int(offsets[-1]), np.uint8)
+        compiled_flat.copy_texts(data, starts, ends, offsets, kept)
+    else:
+        steps = np.zeros(len(data) + 1, np.int8)
+        steps[starts] += 1
+        steps[ends] -= 1
+        kept = data[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace, StoreLimits
+from kcontrol.adapters.checkpoints.files import Files
 from kcontrol.errors import CheckpointCancelledError, CheckpointDamagedError, CheckpointError
 from tests.contract.checkpoints.conftest import Place
 from tests.support.parts import contents_of, make_pin, place
@@ -92,19 +93,57 @@ def test_a_stored_file_that_has_gone_is_copied_again(where: Place, tmp_path: Pat
     assert restored(store, where, second.manifest, tmp_path / "back") == FIRST
 
 
-def test_another_life_or_node_shares_nothing(where: Place, tmp_path: Path) -> None:
+def test_what_an_earlier_life_has_stored_is_not_copied_again_and_outlives_it(
+    where: Place, tmp_path: Path
+) -> None:
+    old = CheckpointStore().save(place(where.location, step=2), make_pin(tmp_path / "first", FIRST))
+    changed = {**SECOND, "other/offsets/1": b"21"}
+    store, pin = CheckpointStore(), make_pin(tmp_path / "second", changed)
+    new = store.save(place(where.location, step=3, incarnation=9), pin)
+    assert new.copied_bytes == len(b"v2\n{}" + b"cd" + b"21")
+    store.drop(where.location, old.manifest)
+    store.sweep(where.location, "orders", "Kq3-Xz_9TpWbV0aB1cD2eF", 0, incarnation=9)
+    assert {path.split("/")[3] for path in where.files()} == {"inc-9"}
+    assert restored(store, where, new.manifest, tmp_path / "back") == changed
+
+
+def test_of_earlier_lives_the_newest_part_that_can_be_read_is_taken(where: Place, tmp_path: Path) -> None:
+    store, pin = CheckpointStore(), make_pin(tmp_path / "pin", FIRST)
+    store.save(place(where.location, step=2), pin)
+    damaged = store.save(place(where.location, step=2, incarnation=6), pin)
+    where.write(damaged.manifest, b"{")
+    later = make_pin(tmp_path / "later", {"out/metadata": b"", "another": b"1"})
+    store.save(place(where.location, step=9, incarnation=12), later)
+    saved = CheckpointStore().save(place(where.location, step=3, incarnation=9), pin)
+    assert saved.copied_bytes == 0
+    assert restored(store, where, saved.manifest, tmp_path / "back") == FIRST
+
+
+def test_a_file_of_an_earlier_life_that_goes_meanwhile_is_copied(
+    where: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, pin = CheckpointStore(), make_pin(tmp_path / "pin", FIRST)
+    old = store.save(place(where.location, step=2), pin)
+    copy_within = Files.copy_within
+
+    def dropped_before(files: Files, source: str, path: str) -> bool:
+        CheckpointStore().drop(where.location, old.manifest)
+        return copy_within(files, source, path)
+
+    monkeypatch.setattr(Files, "copy_within", dropped_before)
+    saved = CheckpointStore().save(place(where.location, step=2, incarnation=9), pin)
+    assert saved.copied_bytes == 147
+    assert restored(store, where, saved.manifest, tmp_path / "back") == FIRST
+
+
+def test_another_node_shares_nothing(where: Place, tmp_path: Path) -> None:
     store = CheckpointStore()
     pin = make_pin(tmp_path / "pin", FIRST)
-    parts = [
-        place(where.location, 2),
-        place(where.location, 2, incarnation=9),
-        place(where.location, 2, node=1),
-    ]
+    parts = [place(where.location, 2), place(where.location, 2, node=1)]
     saved = [store.save(part, pin) for part in parts]
-    assert [each.copied_bytes for each in saved] == [147, 147, 147]
-    for each in saved[:2]:
-        store.drop(where.location, each.manifest)
-    assert restored(store, where, saved[2].manifest, tmp_path / "back") == FIRST
+    assert [each.copied_bytes for each in saved] == [147, 147]
+    store.drop(where.location, saved[0].manifest)
+    assert restored(store, where, saved[1].manifest, tmp_path / "back") == FIRST
     assert {path.split("/")[2] for path in where.files()} == {"node-1"}
 
 

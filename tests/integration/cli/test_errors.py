@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,7 +15,6 @@ from confluent_kafka import Producer
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.cli.main import COMMANDS
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.locks import lock
 from kcontrol.wire.names import control_partition
@@ -285,13 +283,6 @@ def test_a_program_is_told_nothing_of_what_takes_long(command: Command, tmp_path
         said = command(*arguments)
         assert said.stderr == f"{sentence(said, 3)}\n"
         assert said.stdout == ""
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help_with_an_example(command: Command, name: str) -> None:
-    result = command(name, "--help")
-    assert result.returncode == 0
-    assert re.search(rf"Examples?:  .*\bkcontrol {name}\b", result.stdout)
 
 
 def test_help_lists_the_exit_codes(command: Command) -> None:

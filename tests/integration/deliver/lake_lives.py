@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from kcontrol.adapters.lake.rows import BatchMaker, BatchRules
 from kcontrol.adapters.lake.target import LakeTarget, StepTable
 from kcontrol.apps.deliver.delivery import DeliveryOptions
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.deliver.lives import OUTPUT, ambush
+from tests.integration.deliver.lives import OUTPUT, Put, ambush
 from tests.integration.kafka.steps_maker import PIPELINE
 from tests.support.iceberg import (
     CATALOG,
@@ -36,6 +37,7 @@ from tests.support.iceberg import (
     iceberg_steps,
     make_catalog,
 )
+from tests.support.postgres import Database
 
 COLUMNS = "step BIGINT NOT NULL, key INT, value BIGINT"
 KINDS: dict[str, type[DeltaSteps] | type[ParquetSteps] | type[IcebergSteps]] = {
@@ -105,7 +107,7 @@ class LakeLife:
             make_catalog(self.path, self.uri)
         return self
 
-    def ambush(self) -> None:
+    def ambush(self, act: Callable[[], object] | None = None, put: Put = setattr) -> None:
         """See AnyLife."""
         table = KINDS[self.kind]
         owner, method = {
@@ -118,13 +120,18 @@ class LakeLife:
             "compared": (MetastoreCatalog, "_update_and_stage_table"),
             "committed": (table, "add"),
         }[self.at]
-        ambush(owner, method, self.nth, self._end_soon if self.at == "soon" else self._end)
+        ambush(owner, method, self.nth, act or (self._end_soon if self.at == "soon" else self._end), put)
 
     def _end(self) -> None:
         os.kill(os.getpid(), self.signal)
 
     def _end_soon(self) -> None:
         threading.Timer(random.uniform(0, SOON_S), self._end).start()
+
+
+def catalog_in(database: Database) -> str:
+    """The address of an Iceberg catalog in a database of PostgreSQL, for `LakeLife.uri`."""
+    return database.url.replace("postgresql://", "postgresql+psycopg://")
 
 
 def rows_of(kind: str, path: Path, uri: str = "") -> list[tuple[int, ...]]:

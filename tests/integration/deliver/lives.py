@@ -30,6 +30,7 @@ from tests.support.processes import until
 POINTS = ("connected", "taken", "begun", "merged", "numbered", "committed")
 """The arrows on a step's way into the target."""
 OUTPUT, TABLE = "delays", "rows"
+Put = Callable[[type, str, Any], None]
 ROWS = 6
 KEYS = 4
 
@@ -91,7 +92,7 @@ class Life:
         )
         return PostgresTarget(options, PIPELINE, OUTPUT, f"{self.name}:{os.getpid()}")
 
-    def ambush(self) -> None:
+    def ambush(self, act: Callable[[], object] | None = None, put: Put = setattr) -> None:
         """See AnyLife."""
         owner, method = {
             "connected": (PostgresTarget, "open"),
@@ -101,7 +102,7 @@ class Life:
             "numbered": (StepRecord, "applied"),
             "committed": (PostgresTarget, "apply"),
         }[self.at]
-        ambush(owner, method, self.nth, lambda: os.kill(os.getpid(), self.signal))
+        ambush(owner, method, self.nth, act or (lambda: os.kill(os.getpid(), self.signal)), put)
 
 
 class Until(Progress):
@@ -142,8 +143,8 @@ class AnyLife(Protocol):
 
     def target(self) -> Target: ...
 
-    def ambush(self) -> None:
-        """Have this process end, or be stopped, where `at` says."""
+    def ambush(self, act: Callable[[], object] | None = None, put: Put = setattr) -> None:
+        """Have this process end, or be stopped, where `at` says. act: what happens there instead. put: see `ambush`."""
         ...
 
 
@@ -190,8 +191,8 @@ def _child(life: AnyLife, environment: Mapping[str, str]) -> None:
     live(life)
 
 
-def ambush(owner: type, method: str, nth: int, act: Callable[[], object]) -> None:
-    """From now on this is done when a method of a class has answered for the nth time."""
+def ambush(owner: type, method: str, nth: int, act: Callable[[], object], put: Put = setattr) -> None:
+    """From now on this is done when a method of a class has answered for the nth time. put: how the method is replaced."""
     left, real = nth, getattr(owner, method)
 
     def ambushed(*arguments: Any, **named: Any) -> Any:
@@ -202,7 +203,7 @@ def ambush(owner: type, method: str, nth: int, act: Callable[[], object]) -> Non
             act()
         return answer
 
-    setattr(owner, method, ambushed)
+    put(owner, method, ambushed)
 
 
 def expected_rows(steps: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -12,10 +12,9 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.deliver.lake_lives import POINTS, LakeLife, rows_of, steps_of
+from tests.integration.deliver.lake_lives import POINTS, LakeLife, catalog_in, rows_of, steps_of
 from tests.integration.deliver.lives import ended, expected_rows, live, log_of, start
 from tests.integration.kafka.steps_maker import StepsMaker
-from tests.support.postgres import Database
 
 KILLS, RACES = 100, 40
 STEPS = 40
@@ -67,13 +66,9 @@ def test_a_hundred_deaths(log: StepsMaker, tmp_path: Path, kind: str) -> None:
 def test_forty_races(log: StepsMaker, tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     """Three at a time bring the same steps: nobody is waited for."""
     kind, _, is_in_postgres = kind.partition(" in ")
-    uri = _catalog_in(request.getfixturevalue("database")) if is_in_postgres else ""
+    uri = catalog_in(request.getfixturevalue("database")) if is_in_postgres else ""
     life = LakeLife(log.settings, kind, tmp_path / "rows", until=0, uri=uri).fresh()
     for step in range(1, RACES + 1):
         racers = [start(dataclasses.replace(life, until=step)) for _ in range(3)]
         assert [ended(each) for each in racers] == [0, 0, 0]
         assert _check(life) == step
-
-
-def _catalog_in(database: Database) -> str:
-    return database.url.replace("postgresql://", "postgresql+psycopg://")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from kcontrol.errors import ConfigurationError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.integration.spark.test_steps import counts
+from tests.support.lost_directory import lose
 
 INPUTS: dict[str, Any] = {"numbers": (2, {}), "others": (1, {})}
 OUTPUTS: dict[str, Any] = {"out": (2, {}), "twice": (2, {}), "both": (1, {})}
@@ -45,7 +45,7 @@ def test_a_new_node_goes_on_after_the_last_step(run_scenario: RunScenario, after
             await stepper.step()
         await stepper.engine.close()
         stepper.engine.shut_down()
-        shutil.rmtree(stepper.work_root)
+        lose(stepper.work_root)
         stepper.engine = stepper._engine()
         assert stepper.engine.openable() == ()
         await stepper.engine.open(after, create=True)

@@ -39,6 +39,7 @@ def read(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
             KafkaInput(
                 "parsed", topic="j", value_format="json", schema="a bigint, b string", on_bad_record="skip"
             ),
+            KafkaInput("halting", topic="h", value_format="json", schema="a bigint, b string"),
             KafkaInput("dated", topic="d", value_format="json", schema="a bigint, b date"),
         ],
         outputs=[KafkaOutput("out", topic="out")],
@@ -120,6 +121,8 @@ def test_a_format_needs_what_the_task_can_not_parse_whatever_is_selected(
     parsed = ("__kcontrol_unparsed", "__kcontrol_field_0")
     assert columns_used(read("parsed").select("a")) == {"parsed": parsed}
     assert columns_used(read("parsed").select("a", "partition")) == {"parsed": ("partition", *parsed)}
+    of_bad = ("__kcontrol_unparsed", "__kcontrol_left_partition", "__kcontrol_left_offset")
+    assert columns_used(read("halting").select("a")) == {"halting": (*of_bad, "__kcontrol_field_0")}
     assert columns_used(read("dated").select("a")) == {"dated": ("value", "partition", "offset")}
 
 

@@ -42,6 +42,9 @@ def test_what_these_jars_have_is_looked_for_once(
         with pytest.raises(SparkSettingError, match=r"rdd\.RDD\.recount"):
             internals.check(spark, {"org.apache.spark.rdd.RDD": ("recount",)})
     assert len(looked) == 4  # what is lacking is not remembered
+    for _ in range(2):
+        assert internals.lacking_for_shards(spark) == []
+    assert len(looked) == 5, "what shards need, of which every engine asks"
 
 
 @pytest.mark.parametrize(

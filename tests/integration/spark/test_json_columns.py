@@ -1,4 +1,4 @@
-"""Fields of JSON values parsed by Arrow in the tasks: what Spark gets is what Spark's own parser gives of the same values."""
+"""Fields of JSON values parsed in the tasks: what Spark gets is what Spark's own parser gives of the same values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructType
 
+from kcontrol.adapters.files.lines import lines_schema
 from kcontrol.adapters.spark.query.parse import BAD, field_column, with_json
 from kcontrol.adapters.spark.values.json_columns import SMALL_PIECE_ROWS, JsonColumns
-from kcontrol.adapters.spark.values.json_types import IS_NULL, UNPARSED, is_sure, json_column
+from kcontrol.adapters.spark.values.json_types import (
+    IS_NULL,
+    PLACES,
+    UNPARSED,
+    is_sure,
+    json_column,
+    left_column,
+)
 from tests.support.dice import say_seed, seed_of_run
 
 INNER = StructType().add("x", ArrayType(StringType())).add("y", "long")
@@ -29,6 +37,8 @@ SCHEMA = (
     .add("t", StructType().add("s", "string").add("d", "double"))
     .add("n", ArrayType(INNER))
 )
+FLAT = StructType([field for field in SCHEMA if not isinstance(field.dataType, ArrayType | StructType)])
+"""What a compiled loop parses, as far as it can."""
 NUMBERS = (
     "0", "-0", "-0.0", "-0e1", "1", "-1", "01", "+1", "1.", ".5", "1.0", "1e2", "1E+2", "1e-400", "1e400", "5e-324", "0.1",
     "32767", "32768", "-32769", "2147483647", "2147483648", "-2147483649", "9223372036854775807", "9223372036854775808",
@@ -98,9 +108,9 @@ def object_of(kind: StructType, dice: random.Random) -> str:
     return "{" + dice.choice((",", ", ")).join(fields) + "}"
 
 
-def odd_value(dice: random.Random) -> bytes | None:
+def odd_value(schema: StructType, dice: random.Random) -> bytes | None:
     """Mostly an object of the schema; else nearly one."""
-    text = object_of(SCHEMA, dice)
+    text = object_of(schema, dice)
     roll = dice.random()
     if roll < 0.02:
         return None
@@ -115,15 +125,17 @@ def odd_value(dice: random.Random) -> bytes | None:
     return bytes(value)
 
 
-def both_ways(spark: SparkSession, values: list[bytes | None]) -> tuple[list[Row], list[Row], int]:
+def both_ways(
+    spark: SparkSession, schema: StructType, values: list[bytes | None]
+) -> tuple[list[Row], list[Row], int]:
     """What Spark parses of them, what comes of them with fields beside them, and how many of these Spark had still to parse."""
     batch = pa.record_batch({"value": pa.array(values, pa.binary()), "at": pa.array(range(len(values)))})
-    columns = JsonColumns(SCHEMA)
+    columns = JsonColumns(schema)
     # One by one, so that no value is left to Spark for what another one is.
     beside = [columns.added(batch.slice(row, 1)) for row in range(len(values))]
     found = [
-        with_json(spark.createDataFrame(pa.Table.from_batches(each)), SCHEMA)
-        .select("at", *[sf.to_json(sf.struct(field_column(number))) for number in range(len(SCHEMA))], BAD)
+        with_json(spark.createDataFrame(pa.Table.from_batches(each)), schema)
+        .select("at", *[sf.to_json(sf.struct(field_column(number))) for number in range(len(schema))], BAD)
         .orderBy("at")
         .collect()
         for each in ([batch], beside)
@@ -131,16 +143,17 @@ def both_ways(spark: SparkSession, values: list[bytes | None]) -> tuple[list[Row
     return found[0], found[1], sum(each.column(UNPARSED).null_count == 0 for each in beside)
 
 
-def test_arrow_and_spark_say_the_same_of_every_value(spark: SparkSession) -> None:
+@pytest.mark.parametrize("schema", [SCHEMA, FLAT], ids=["nested", "flat"])
+def test_tasks_and_spark_say_the_same_of_every_value(spark: SparkSession, schema: StructType) -> None:
     seed = seed_of_run()
     say_seed(seed)
     dice = random.Random(seed)
     values = [
-        f'{{"{field.name}":{text}}}'.encode() for field in SCHEMA for text in (*NUMBERS, *TEXTS, *OTHERS)
+        f'{{"{field.name}":{text}}}'.encode() for field in schema for text in (*NUMBERS, *TEXTS, *OTHERS)
     ]
     values += [frame.encode() for frame in FRAMES]
-    made: list[bytes | None] = [odd_value(dice) for _ in range(VALUES)]
-    by_spark, beside, left = both_ways(spark, [*values, *made])
+    made: list[bytes | None] = [odd_value(schema, dice) for _ in range(VALUES)]
+    by_spark, beside, left = both_ways(spark, schema, [*values, *made])
     differing = [
         (value, expected, found)
         for value, expected, found in zip([*values, *made], by_spark, beside, strict=True)
@@ -171,6 +184,23 @@ def test_rows_without_a_value_have_neither_fields_nor_anything_to_parse() -> Non
     assert found.column(IS_NULL).to_pylist() == [False, True]
     assert found.column(UNPARSED).to_pylist() == [None, None]
     assert found.column(json_column(0)).to_pylist() == ["a", None]
+
+
+def test_only_of_records_that_may_be_bad_it_is_told_where_they_are() -> None:
+    good, head = b'{"s":"a"}', b'{"s":"b"}'
+    rows = [
+        {"value": good, "file": "f", "partition": 0, "offset": 10, "wrong": None},
+        {"value": b"no JSON", "file": "f", "partition": 0, "offset": 20, "wrong": None},
+        {"value": head, "file": "g", "partition": 0, "offset": 30, "wrong": "it is too long"},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, lines_schema())
+    found = JsonColumns(FLAT).added(batch)
+    assert found.column(left_column("file")).to_pylist() == [None, "f", "g"]
+    assert found.column(left_column("offset")).to_pylist() == [None, 20, 30]
+    assert found.column(UNPARSED).to_pylist() == [None, b"no JSON", None]
+    of_good = JsonColumns(FLAT).added(batch.slice(0, 1))
+    assert [of_good.column(left_column(name)).null_count for name in PLACES] == [1, 1, 1]
+    assert of_good.schema == found.schema
 
 
 @pytest.mark.parametrize(

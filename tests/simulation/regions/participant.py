@@ -67,5 +67,7 @@ class Participant:
         word = RegionSaid(self._region, OUTSIDE, "process", self.life, kind, 0, seq_id, attempt)
         said = ParticipantSaid(self._offset, word)
         words = self._world.asked.words
-        words[OUTSIDE] = newest_said(words.get(OUTSIDE), said)
+        newest = newest_said(words.get(OUTSIDE), said)
+        assert newest is not None
+        words[OUTSIDE] = newest
         self.life = said.life

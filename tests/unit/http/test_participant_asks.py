@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,10 +18,11 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
+from kcontrol.apps.regions.participant import RegionOrder
 from kcontrol.core.regions.leading import began
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings, Trigger
-from kcontrol.core.regions.records import RegionAsked, RegionDefinition, RegionRequest
+from kcontrol.core.regions.records import RegionAsked, RegionDefinition, RegionRequest, RegionSaid, SaidKind
 from kcontrol.core.regions.value import WrittenBy, change_of
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
@@ -50,7 +53,7 @@ def served(*drains: int) -> Iterator[tuple[str, list[RegionAsked]]]:
 
     async def write(record: RegionAsked) -> int:
         written.append(record)
-        return 20
+        return 19 + len(written)
 
     nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
     without = cast(Any, None), SystemClock(), CollectorRegistry()
@@ -76,3 +79,34 @@ def test_one_that_may_not_is_told_so_and_nothing_is_asked() -> None:
         with pytest.raises(ConfigurationError, match="mq may, by its triggers"):
             member.ask_for_drain()
         assert not [each for each in written if isinstance(each, RegionRequest)]
+
+
+class LateTurn:
+    """A lock that others have first: what they do then is given."""
+
+    def __init__(self, turn: threading.Lock, others: list[Callable[[], None]]) -> None:
+        self._turn, self._others = turn, others
+
+    def __enter__(self) -> None:
+        while self._others:
+            self._others.pop()()
+        self._turn.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._turn.release()
+
+
+def test_a_beat_takes_back_nothing_that_is_said_while_it_waits_for_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would say for ever that it has only joined: what it has done may be read by nobody in between."""
+    with served(2) as (url, written), participant("mq", url) as member:
+        order = RegionOrder("triggerDrain", 2, 1, 0, False, -1)
+        turn = LateTurn(member._speaking, [lambda: member.checkpoint_done(order)])
+        ends = iter([False, True])
+        with monkeypatch.context() as patched:
+            patched.setattr(member, "_speaking", turn)
+            patched.setattr(member, "_closed", SimpleNamespace(wait=lambda _: next(ends)))
+            member._beat()
+        said = [(each.kind, each.seq_id) for each in written if isinstance(each, RegionSaid)]
+    assert said[1:] == [(SaidKind.CHECKPOINT_DONE, 2)] * 2

@@ -236,6 +236,8 @@ def test_participants_speak_for_themselves() -> None:
     written.clear()
     assert "another process" in say("checkpoint", life=6, seqId=2)["rejected"]
     assert "has not joined" in say("checkpoint", seqId=2)["rejected"]
+    assert "join again" in say("checkpoint", life=OFFSET, seqId=2)["rejected"]
+    written.clear()
     assert say("join", hint="localhost:4000") == 422
     assert say("join", life="7") == 422
     path = "/v1/consistentregion/region/orders/pe/a/checkpoint"

@@ -11,9 +11,11 @@ import pytest
 
 from kcontrol.apps.kubernetes import operator
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION, REGION_OPERATOR, Manifest
+from kcontrol.core.kubernetes.shared import COORDINATORS
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings
 from kcontrol.core.regions.records import RegionPods
+from kcontrol.errors import AccessError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
 from tests.unit.kubernetes.resources import resource
@@ -27,6 +29,9 @@ class ApiServer:
 
     has: dict[str, list[Manifest]]
     listed: list[str] = field(default_factory=list)
+    refuses: Mapping[str, Exception] = field(default_factory=dict)
+    """By name of what it makes no object of."""
+    applied: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     statuses: dict[tuple[str, str], Manifest] = field(default_factory=dict)
 
     def __call__(self, _: float) -> ApiServer:
@@ -48,7 +53,10 @@ class ApiServer:
         return None
 
     async def apply(self, manifest: Manifest) -> None:
-        """Nothing is made of it."""
+        """Nothing else is made of it."""
+        if manifest["metadata"]["name"] in self.refuses:
+            raise self.refuses[manifest["metadata"]["name"]]
+        self.applied[manifest["kind"], manifest["metadata"]["name"]] = manifest
 
     async def put_status(self, found: Manifest, status: Manifest) -> None:
         found["status"] = self.statuses[found["kind"], found["metadata"]["name"]] = status
@@ -160,3 +168,29 @@ def test_who_looks_after_a_jobs_regions_is_read_first(monkeypatch: pytest.Monkey
     one_pass(server, Kafka(), monkeypatch)
     assert server.listed[0] == REGION_OPERATOR
     assert set(server.listed) >= {REGION, PIPELINE, "StatefulSet", "Pod"}
+
+
+@pytest.mark.parametrize("why", [RetriableError("too many requests"), AccessError("may not patch it")])
+def test_coordinators_that_can_not_be_made_end_no_pass(
+    monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    """It is tried again: whoever looks after all the rest goes on."""
+    server = server_with({"orders": ["enrich"]}, {"enrich": "Running"})
+    server.refuses = {COORDINATORS: why}
+    one_pass(server, Kafka(), monkeypatch)
+    assert (PIPELINE, "enrich") in server.statuses
+
+
+@pytest.mark.parametrize("regions", [{"orders": ["enrich"]}, {}])
+def test_who_looks_after_a_job_and_was_made_by_somebody_knows_how_many_regions_there_are(
+    monkeypatch: pytest.MonkeyPatch, regions: dict[str, list[str]]
+) -> None:
+    """Also once the last of them was deleted: one that the operator has made goes with it."""
+    server = server_with(regions, {"enrich": "Running"})
+    server.has[REGION_OPERATOR] = [resource(REGION_OPERATOR, "job", {"jobName": "job", "numRegions": 7})]
+    for each in server.has[REGION]:
+        each["spec"]["jobName"] = "job"
+    one_pass(server, Kafka(), monkeypatch)
+    kept = server.applied[REGION_OPERATOR, "job"]
+    assert kept["spec"] == {"jobName": "job", "numRegions": len(regions)}
+    assert "ownerReferences" not in kept["metadata"]

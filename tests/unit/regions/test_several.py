@@ -14,7 +14,7 @@ from kcontrol.apps.regions import controller
 from kcontrol.apps.regions.controller import RegionController
 from kcontrol.core.regions.model import RegionSettings
 from kcontrol.core.regions.records import RegionBeat, RegionDefinition, RegionRecord
-from kcontrol.errors import TopicError
+from kcontrol.errors import AccessError, KcontrolError, TopicError
 from kcontrol.sessions.region import RegionTimes
 from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.settings.cluster import ClusterSettings
@@ -49,7 +49,7 @@ class Members(IdleMembers):
     async def look(self, members: Sequence[str]) -> MembersSeen:
         if self._region in self._world.broken:
             self._world.failed.set()
-            raise TopicError(f"the topics of {self._region} are damaged")
+            raise self._world.fault
         return await super().look(members)
 
     async def close(self) -> None:
@@ -65,11 +65,14 @@ class Regions(Asked):
 
 @dataclass
 class World:
-    """Kafka, as far as a controller's process can tell. broken: regions whose sessions end by a fault."""
+    """Kafka, as far as a controller's process can tell. broken: regions whose sessions end by a fault, this one."""
 
     regions: Regions = field(default_factory=lambda: Regions({}))
     topics: dict[str, MemoryRegionTopic] = field(default_factory=lambda: defaultdict(MemoryRegionTopic))
     broken: set[str] = field(default_factory=set)
+    fault: KcontrolError = field(
+        default_factory=lambda: TopicError("the topics of its pipelines are damaged")
+    )
     written: asyncio.Event = field(default_factory=asyncio.Event)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -142,9 +145,14 @@ def test_regions_that_were_not_named_are_left_alone(monkeypatch: pytest.MonkeyPa
     asyncio.run(run())
 
 
-def test_a_fault_of_one_region_is_no_others_and_it_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [TopicError("its topics are damaged"), AccessError("it may not be read")])
+def test_a_fault_of_one_region_is_no_others_and_it_is_taken_up_again(
+    monkeypatch: pytest.MonkeyPatch, fault: KcontrolError
+) -> None:
+    monkeypatch.setattr(controller, "_AGAIN_MS", 10)
+
     async def run() -> None:
-        world = World(broken={"bad"})
+        world = World(broken={"bad"}, fault=fault)
         world.patch(monkeypatch)
         world.define("bad", "a")
         async with looked_after(world):
@@ -155,3 +163,18 @@ def test_a_fault_of_one_region_is_no_others_and_it_is_taken_up_again(monkeypatch
         assert (world.ended("bad"), world.ended("a")) == (True, True)
 
     asyncio.run(run())
+
+
+def test_a_right_that_is_missing_for_the_only_region_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        world = World(broken={"bad"}, fault=AccessError("it may not be read"))
+        world.patch(monkeypatch)
+        world.define("bad")
+        async with asyncio.timeout(HANG_S):
+            await RegionController(NOBODY, (), TIMES).run(lambda: None)
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(run())
+    assert raised.group_contains(AccessError, match="it may not be read")

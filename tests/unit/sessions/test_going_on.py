@@ -15,7 +15,6 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import leftovers
 from kcontrol.apps.passing_on import PassedOn
-from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.apps.placing import first_seat, submit_prepared
 from kcontrol.apps.relaying import Preparation, Prepared, WouldBe
 from kcontrol.core.log.control_view import PipelineView, evolve
@@ -108,17 +107,9 @@ def test_a_node_makes_ready_for_a_change_behind_one_that_it_has_yet_to_read(tmp_
     view = evolve(PipelineView.empty("p"), Logged(0, 0, SAVED))
     view = evolve(view, Logged(1, 0, LayoutRequest("p", "l2", 2, 3, 60_000)))
 
-    @dataclass
-    class Logs:
-        view: PipelineView
-        committed: StepsView
-
-        def spec(self) -> PipelineSpec:
-            return SAVED
-
     async def look() -> bool:
         who = WouldBe(cast(Any, None), cast(Pipeline, Named()), 0, tmp_path, tmp_path, cast(Any, None))
-        return await Preparation(who).look(cast(PipelineLogs, Logs(view, StepsView("p"))))
+        return await Preparation(who).look(view, StepsView("p"))
 
     assert asyncio.run(look()), "it looks again"
     assert copied.exists()

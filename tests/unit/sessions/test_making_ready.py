@@ -16,8 +16,7 @@ import pytest
 
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import relaying, warm_up
-from kcontrol.apps.pipeline_logs import PipelineLogs
-from kcontrol.apps.relaying import COPY_TRIES, Preparation, WouldBe
+from kcontrol.apps.relaying import COPY_TRIES, Preparation, Read, WouldBe, prepare_beside
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -43,7 +42,7 @@ from tests.support.patience import HANG_S
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import folded
 from tests.unit.core.test_live_layout import WIDE
-from tests.unit.spark.test_ahead import had, told
+from tests.unit.spark.test_ahead import HeldUp, had, told
 
 STEP = 2
 MORE = LayoutRequest("p", "l1", 1, 3, 60_000)
@@ -88,8 +87,9 @@ class _Logs:
     committed: StepsView
     end: int = 0
 
-    def spec(self) -> PipelineSpec:
-        return WIDE
+    @property
+    def read(self) -> Read:
+        return self.view, self.committed
 
     def see(self, *records: ControlRecord) -> None:
         for record in records:
@@ -128,7 +128,7 @@ class _World:
         """What a process says once it is so far."""
         async with asyncio.timeout(HANG_S):
             while True:
-                assert await it.look(cast(PipelineLogs, logs))
+                assert await it.look(*logs.read)
                 if (said := await self.said()) and done(said[-1]):
                     await it.close()
                     return said[-1]
@@ -151,6 +151,27 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _World:
 
 def _is_ready(said: LayoutReady) -> bool:
     return said.copied_step == STEP
+
+
+def test_a_request_is_not_hurt_by_what_is_still_copied_for_the_one_whose_place_it_takes(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = HeldUp(monkeypatch, after=True)
+
+    async def scenario() -> None:
+        it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
+        try:
+            while not held.begun.is_set():
+                assert await it.look(*logs.read)
+                await asyncio.sleep(0)
+            logs.see(replace(MORE, request_id="l2"))
+            last = await world.until(lambda said: said.request_id == "l2" and _is_ready(said), it, logs)
+            assert last.error == ""
+        finally:
+            held.go_on.set()
+
+    world.run(scenario)
+    assert (ahead_home(world.tmp_path / "of-2-False", "p", 2) / f"step-{STEP}").exists()
 
 
 def test_a_new_process_copies_what_it_will_own_and_says_how_far_it_is(world: _World) -> None:
@@ -179,7 +200,7 @@ def test_of_two_processes_with_a_number_the_one_makes_ready_that_is_to_be_the_no
     async def scenario() -> None:
         logs = _logs(BOTH, saved=world.checkpoint())
         for node in range(2):
-            assert not await world.process(node).look(cast(PipelineLogs, logs)), "it is to end"
+            assert not await world.process(node).look(*logs.read), "it is to end"
             comes = world.process(node, instead=True)
             last = await world.until(lambda said: _is_ready(said) and said.node == node, comes, logs)  # noqa: B023
             state = had(world.saved, (node,), owned_by(owners_of(WIDE), node))
@@ -187,7 +208,7 @@ def test_of_two_processes_with_a_number_the_one_makes_ready_that_is_to_be_the_no
                 "all of the node"
             )
         logs.see(replace(MORE, request_id="l2"))
-        assert not await world.process(0, instead=True).look(cast(PipelineLogs, logs)), "nobody is replaced"
+        assert not await world.process(0, instead=True).look(*logs.read), "nobody is replaced"
 
     world.run(scenario)
 
@@ -197,7 +218,7 @@ def test_what_is_withdrawn_is_forgotten_with_what_was_copied(world: _World) -> N
         it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
         await world.until(_is_ready, it, logs)
         logs.see(replace(MORE, request_id="l2", nodes=0))
-        assert not await it.look(cast(PipelineLogs, logs))
+        assert not await it.look(*logs.read)
         assert not it.is_ready
         assert not ahead_home(world.tmp_path / "of-2-False", "p", 2).exists()
 
@@ -278,7 +299,7 @@ def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
         warm = _Rehearsals()
         it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
         while not warm.began:
-            assert await it.look(cast(PipelineLogs, logs))
+            assert await it.look(*logs.read)
             await asyncio.sleep(0)
         assert {each.request_id for each in await world.said()} <= {""}
         warm.goes_on.set()
@@ -293,7 +314,7 @@ def test_little_state_is_opened_to_warm_up_as_it_was_copied(world: _World) -> No
         warm = _Rehearsals()
         it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
         while not warm.began:
-            assert await it.look(cast(PipelineLogs, logs))
+            assert await it.look(*logs.read)
             await asyncio.sleep(0)
         assert (await world.said())[-1].request_id == "l1"
         warm.goes_on.set()
@@ -312,13 +333,43 @@ def test_other_queries_than_those_it_is_warm_for_are_made_warm_before_it_is_read
         warm.goes_on.clear()
         logs.see(replace(MORE, request_id="l2", nodes=1))
         while len(warm.began) < 2:
-            assert await it.look(cast(PipelineLogs, logs))
+            assert await it.look(*logs.read)
             await asyncio.sleep(0)
         for _ in range(3):
-            await it.look(cast(PipelineLogs, logs))
+            await it.look(*logs.read)
             assert [each.copied_step for each in await world.said() if each.request_id == "l2"][-1] == 0
         warm.goes_on.set()
         await world.until(lambda said: _is_ready(said) and said.request_id == "l2", it, logs)
         assert warm.began == [(3, STEP), (1, STEP)]
+
+    world.run(scenario)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Others go on meanwhile."""
+    async with asyncio.timeout(HANG_S):
+        while True:
+            await asyncio.sleep(0)
+            if holds():
+                return
+
+
+def test_a_node_makes_ready_by_what_it_has_read_itself(world: _World) -> None:
+    """Its logs may be long, and are read by nobody for a second time: there is no Kafka here to read them from."""
+
+    async def scenario() -> None:
+        it, logs, asked = world.process(0), _logs(saved=world.checkpoint()), asyncio.Event()
+        asked.set()
+        beside = asyncio.create_task(prepare_beside(lambda: logs.read, asked, it))
+        try:
+            await _until(lambda: not asked.is_set())
+            assert await world.said() == [], "nothing is asked for any more"
+            logs.see(MORE)
+            asked.set()
+            while not any(map(_is_ready, await world.said())):
+                await _until(lambda: True)
+        finally:
+            beside.cancel()
+            await asyncio.gather(beside, it.close(), return_exceptions=True)
 
     world.run(scenario)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kcontrol.adapters.spark.state.ahead import AheadCopy, ahead_home, forget_ahead
-from kcontrol.adapters.spark.state.assembling import QueryNeeds, Taker
+from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, Taker
 from kcontrol.adapters.spark.state.pinning import store_of
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import Checkpoint
 from kcontrol.core.step.assignment import Owners, dealt, rebalanced
-from kcontrol.errors import CheckpointError
+from kcontrol.errors import CheckpointCancelledError, CheckpointError
 from tests.support.dice import seeded
 from tests.support.owned_state import STORES, History, SavedCheckpoint, contents
+from tests.support.patience import HANG_S
 from tests.unit.core.made import checkpoint
 
 NEEDS = {query: QueryNeeds(stateful=True, cut=True, sources=1) for query in STORES}
@@ -140,3 +144,42 @@ def test_what_can_not_be_copied_leaves_what_there_was(saved: SavedCheckpoint, tm
         copy.copy(there)
     assert (copy.step, copy.copied_bytes()) == (0, 0)
     assert [each.name for each in home.iterdir()] == ["step-1"], "nothing half is left beside it"
+
+
+class HeldUp:
+    """The first copy that is made waits with its files, before or after they are brought, until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        bring = PartsOfNodes.bring_moved
+
+        def held(*given: Any) -> Any:
+            if self.begun.is_set():
+                return bring(*given)
+            brought = bring(*given) if after else None
+            self.begun.set()
+            assert self.go_on.wait(HANG_S)
+            return brought or bring(*given)
+
+        monkeypatch.setattr(PartsOfNodes, "bring_moved", held)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_copy_that_was_given_up_does_nothing_to_the_next_one(
+    saved: SavedCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """A thread goes on when the task that waits for it is cancelled."""
+    root, there, held = tmp_path / "new", told(saved), HeldUp(monkeypatch, after=after)
+    first, second = ahead(root, 2), ahead(root, 2)
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(first.copy, there)
+        assert held.begun.wait(HANG_S)
+        first.give_up()
+        second.copy(there)
+        held.go_on.set()
+        with pytest.raises(CheckpointCancelledError):
+            left.result(HANG_S)
+    home = ahead_home(root, "p", 2)
+    assert (first.step, second.step) == (0, STEP)
+    assert contents(home / f"step-{STEP}") == had(saved, (0, 1), Taker(2, NOW).shards)
+    assert [each.name for each in home.iterdir()] == [f"step-{STEP}"]

@@ -51,6 +51,8 @@ def test_a_jvm_that_somebody_else_has_started_or_that_is_gone_is_left_alone() ->
     assert let_compilers_give_way(Gateway(), 19) == 0
 
 
+LEAST = 19
+"""Whatever weight the tests themselves are run with, this is no more."""
 COMPILES = """
 import pathlib, sys, threading
 there = threading.Event()
@@ -66,15 +68,38 @@ sys.stdin.read()
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives threads a weight of their own")
 def test_the_compilers_of_a_jvm_that_starts_give_way_before_it_has_started() -> None:
     with (
-        giving_way_from_the_start(7),
+        giving_way_from_the_start(LEAST),
         subprocess.Popen([sys.executable, "-c", COMPILES], stdin=-1, stdout=-1, text=True) as jvm,
     ):
         assert jvm.stdout is not None
         thread = int(jvm.stdout.readline())
         until = time.monotonic() + HANG_S
-        while os.getpriority(os.PRIO_PROCESS, thread) != 7:
+        while os.getpriority(os.PRIO_PROCESS, thread) != LEAST:
             assert time.monotonic() < until, "nobody has looked at it"
             time.sleep(0.01)
         assert os.getpriority(os.PRIO_PROCESS, jvm.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+        assert jvm.stdin is not None
+        jvm.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives threads a weight of their own")
+def test_a_thread_that_ends_while_it_is_looked_at_keeps_no_other_from_giving_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = Path.iterdir
+
+    class Gateway:
+        def __init__(self, proc: subprocess.Popen[str]) -> None:
+            self.proc = proc
+
+    def with_one_that_has_ended(self: Path) -> list[Path]:
+        return [self / str(2**22 + 1), *listed(self)]
+
+    monkeypatch.setattr(Path, "iterdir", with_one_that_has_ended)
+    with subprocess.Popen([sys.executable, "-c", COMPILES], stdin=-1, stdout=-1, text=True) as jvm:
+        assert jvm.stdout is not None
+        thread = int(jvm.stdout.readline())
+        assert let_compilers_give_way(Gateway(jvm), LEAST) == 1
+        assert os.getpriority(os.PRIO_PROCESS, thread) == LEAST
         assert jvm.stdin is not None
         jvm.stdin.close()

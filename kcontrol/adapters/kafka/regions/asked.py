@@ -20,6 +20,8 @@ from kcontrol.core.regions.records import (
     RegionRequestKind,
     RegionSaid,
     definition_key,
+    pods_key,
+    request_key,
 )
 from kcontrol.errors import DamagedRecordError
 from kcontrol.settings.cluster import ClusterSettings
@@ -77,16 +79,22 @@ class KafkaAskedRegions:
                 self._requests[found.region, found.kind] = found
             elif isinstance(found, RegionSaid):
                 words = self._said.setdefault(found.region, {})
-                words[found.member] = newest_said(
-                    words.get(found.member), ParticipantSaid(record.offset, found)
-                )
+                newest = newest_said(words.get(found.member), ParticipantSaid(record.offset, found))
+                if newest is not None:
+                    words[found.member] = newest
             elif isinstance(found, RegionPods):
                 self._pods[found.region] = PodsSaid(record.offset, found)
 
     def _forget(self, key: str) -> None:
+        """What was asked of a region that was deleted is not asked of the next of its name."""
         name = key.partition("/")[0]
         if key == definition_key(name):
             self.definitions.pop(name, None)
+        if key in (definition_key(name), pods_key(name)):
+            self._pods.pop(name, None)
+        for kind in RegionRequestKind:
+            if key in (definition_key(name), request_key(name, kind)):
+                self._requests.pop((name, kind), None)
 
     async def ask(self, record: RegionAsked) -> int:
         """Its offset. Raises RetriableError: it may or may not have been written. TopicError, AccessError."""
@@ -94,8 +102,14 @@ class KafkaAskedRegions:
         return offset
 
     async def forget(self, region: str) -> None:
-        """There is no such region any more. Raises as `ask`."""
-        await self._appender.append([(definition_key(region).encode(), None)])
+        """There is no such region any more, nor what was asked of it: compaction may remove the tombstone of one key long
+        before that of another. Raises as `ask`."""
+        keys = (
+            definition_key(region),
+            pods_key(region),
+            *(request_key(region, kind) for kind in RegionRequestKind),
+        )
+        await self._appender.append([(key.encode(), None) for key in keys])
 
     async def close(self) -> None:
         await self._appender.close()

@@ -7,6 +7,7 @@ pipeline's queries are made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ from kcontrol.adapters.spark.channel.messages import (
     TaskSplits,
 )
 from kcontrol.adapters.spark.channel.schemas import NoSchemas, Schemas, told_output, told_schemas
+from kcontrol.adapters.spark.channel.sent_rows import place_of
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import ExchangeSpec, FailureKind, SourceSplit
@@ -75,6 +77,8 @@ class ChannelEndpoint:
         """By query: what became of a job that was begun ahead; set by the engine. Waits until it is known."""
         self.exchanges: Mapping[str, ExchangeSpec] = {}
         """By name: those of the pipeline; set by the engine."""
+        self.rehearsal: Path | None = None
+        """Where rehearsed steps leave what they would send; None: steps are real. Set by the engine."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
         self.schemas: Schemas = NoSchemas()
@@ -163,6 +167,7 @@ class ChannelEndpoint:
         who = (begun.query, begun.exchange, begun.task, begun.task_attempt, begun.attempt_number)
         runs = attempt.begin_reading(*who)
         where, token = self.exchanges[begun.exchange], attempt.work.token
+        left = None if self.rehearsal is None else place_of(self.rehearsal, attempt.work.step - 1)
         return TaskRuns(
             topic=where.topic,
             topic_id=where.topic_id,
@@ -172,6 +177,7 @@ class ChannelEndpoint:
             committed=attempt.expected is not None,
             producer_id=token.producer_id,
             producer_epoch=token.producer_epoch,
+            rehearsed="" if left is None else str(left),
         )
 
     def _begin_task(self, attempt: AttemptLedger, begun: BeginTask) -> TaskSplits:

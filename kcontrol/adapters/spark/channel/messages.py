@@ -126,7 +126,8 @@ class RunToRead:
 class TaskRuns:
     """What one source task reads of an exchange, for which node it is, and which producer has written it.
 
-    committed: the step is, as in a replay; else it is read before that.
+    committed: the step is, as in a replay; else it is read before that. rehearsed: the directory, on this machine, where the
+    rows lie instead; '': they lie in Kafka.
     """
 
     topic: str
@@ -137,6 +138,7 @@ class TaskRuns:
     committed: bool
     producer_id: int
     producer_epoch: int
+    rehearsed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

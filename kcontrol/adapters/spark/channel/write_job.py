@@ -35,8 +35,8 @@ class WriteJob:
     replay: bool
     targets: tuple[OutputTarget, ...]
     spool: str | None = None
-    """In a replay: the directory, on this machine, that takes the rows; None: only their digests are
-    wanted."""
+    """In a replay: the directory, on this machine, that takes the rows, in a rehearsal those that would be sent; None: only
+    their digests are wanted."""
     sends: tuple[SendTarget, ...] = ()
     """What goes to other nodes, instead of to outputs."""
 

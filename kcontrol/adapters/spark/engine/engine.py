@@ -105,13 +105,13 @@ class SparkEngine:
         compression: dict[str, str] | None = None,
         compares: bool = True,
         spool: Spool | None = None,
+        rehearsal: Path | None = None,
     ) -> None:
         bound.check_spec(spec)
         schemas = schemas_of(bound)
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
-        self._on_failure = on_failure
-        self._replays = Replays(spec, place.node, place.environment, compares)
+        self._on_failure, self._replays = on_failure, Replays(spec, place.node, place.environment, compares)
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             *(place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained),
@@ -128,7 +128,7 @@ class SparkEngine:
         self._deliveries = Deliveries(host.settings, work, schemas, spool)
         host.own_partitions, host.node = work.own_partitions, place.node
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
-        host.exchanges = work.exchanges
+        host.exchanges, host.rehearsal = work.exchanges, rehearsal
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         self._queries = RunningQueries(
             spark,
@@ -166,6 +166,7 @@ class SparkEngine:
             shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
             shards=work.shards(self._spark),
             spool=spool,
+            rehearsal=self._host.rehearsal,
         )
 
     # --- the port -------------------------------------------------------------------------------------------

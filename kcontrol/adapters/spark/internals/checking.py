@@ -40,20 +40,26 @@ def check(spark: SparkSession, used: Mapping[str, tuple[str, ...]] | None = None
     """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is
     `used`, by default `USED`. That these jars have it is remembered on this machine."""
     check_version(spark.version, "the Spark of this session")
-    sought = USED if used is None else used
-    place = place_of_proof(spark, sought)
-    if place is not None and place.is_file():
-        return
-    missing = _all_missing(spark, sought)
+    missing = _missing_unless_proven(spark, USED if used is None else used)
     if missing:
         raise lacking(missing, f" calls itself {spark.version}, but")
-    if place is not None:
-        keep_proof(place)
 
 
 def lacking_for_shards(spark: SparkSession) -> list[str]:
-    """What a node would need of this Spark to run some partitions of its state only; [] if it has it all."""
-    return _all_missing(spark, USED_FOR_SHARDS)
+    """What a node would need of this Spark to run some partitions of its state only; [] if it has it all, which is remembered
+    as well."""
+    return _missing_unless_proven(spark, USED_FOR_SHARDS)
+
+
+def _missing_unless_proven(spark: SparkSession, used: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """That these jars have it all is remembered on this machine."""
+    place = place_of_proof(spark, used)
+    if place is not None and place.is_file():
+        return []
+    missing = _all_missing(spark, used)
+    if place is not None and not missing:
+        keep_proof(place)
+    return missing
 
 
 def _all_missing(spark: SparkSession, used: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -57,11 +57,13 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
     done, which costs time only, it is as before."""
     with _changing:
         try:
+            if local.getRawFileSystem().getClass().getName() == CLASS:
+                # An engine is made for each life of a node, and most in a JVM that had one before.
+                return True
             field = field_of(local.getClass(), "fs")
             if field is None:
                 return False
-            if field.get(local).getClass().getName() != CLASS:
-                field.set(local, _made(spark))
+            field.set(local, _made(spark))
         except (Py4JError, SparkSettingError) as error:
             _log.info("rights of local files are set by processes, as Hadoop does it: %s", error)
             return False

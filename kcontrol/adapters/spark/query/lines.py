@@ -9,6 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kcontrol.adapters.spark.query.parse import (
     BAD,
     fields_of,
+    place_of_bad,
     struct_of,
     with_fields,
     with_json,
@@ -37,7 +38,7 @@ def parsed_lines(raw: DataFrame, source: FileInput) -> DataFrame:
             "the schema"
         )
     bad = sf.col(BAD)
-    frame = without_bad(frame, source, bad, _complaint(source, bad))
+    frame = without_bad(frame, source, bad, _complaint(raw, source, bad))
     return frame.select(*[sf.col(name) for name in _SHOWN], *fields_of(schema))
 
 
@@ -92,13 +93,13 @@ def _csv(text: Column, schema: StructType) -> tuple[Column, Column]:
     return value, reason
 
 
-def _complaint(source: FileInput, bad: Column) -> Column:
+def _complaint(raw: DataFrame, source: FileInput, bad: Column) -> Column:
     form = "" if source.value_format is None else f" of value_format={source.value_format!r} by the schema"
     return sf.concat(
         sf.lit(f"input {source.name!r}: the line of "),
-        sf.col("file"),
+        place_of_bad(raw, "file"),
         sf.lit(" at offset "),
-        sf.col("offset").cast("string"),
+        place_of_bad(raw, "offset").cast("string"),
         sf.lit(f" is no record{form}: "),
         bad,
         sf.lit("; set on_bad_record='skip' or 'dead_letter', or go on behind it with kcontrol skip"),

@@ -24,7 +24,14 @@ from kcontrol.adapters.spark.query.confluent_columns import (
 )
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
-from kcontrol.adapters.spark.values.json_types import IS_NULL, UNPARSED, is_beside, is_sure, json_column
+from kcontrol.adapters.spark.values.json_types import (
+    IS_NULL,
+    UNPARSED,
+    is_beside,
+    is_sure,
+    json_column,
+    left_column,
+)
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.files import FileInput
 from kcontrol.definition.inputs import Input
@@ -55,7 +62,7 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
             "rename them in the schema"
         )
     bad = sf.col(BAD)
-    frame = without_bad(frame, source, bad, _complaint(source, bad))
+    frame = without_bad(frame, source, bad, _complaint(raw, source, bad))
     fields = fields_of(schema)
     if source.tombstones == "drop":
         frame = frame.filter(~_is_null(raw))
@@ -105,16 +112,21 @@ def dead_letters(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
     return frame.filter(bad.isNotNull()).select("key", "value", sf.concat(kept, added).alias("headers"))
 
 
-def _complaint(source: KafkaInput, bad: Column) -> Column:
+def _complaint(raw: DataFrame, source: KafkaInput, bad: Column) -> Column:
     return sf.concat(
         sf.lit(f"input {source.name!r}: the record of topic {source.topic!r}, partition "),
-        sf.col("partition").cast("string"),
+        place_of_bad(raw, "partition").cast("string"),
         sf.lit(", offset "),
-        sf.col("offset").cast("string"),
+        place_of_bad(raw, "offset").cast("string"),
         sf.lit(f", is not what value_format={source.value_format!r} and the schema say: "),
         bad,
         sf.lit("; correct the producer or set on_bad_record='skip' or 'dead_letter'"),
     )
+
+
+def place_of_bad(raw: DataFrame, name: str) -> Column:
+    """One of PLACES, of a record that is bad; of others it may be null, which takes less to send to the JVM."""
+    return sf.col(left_column(name) if left_column(name) in raw.columns else name)
 
 
 def json_beside(source: Input) -> StructType | None:

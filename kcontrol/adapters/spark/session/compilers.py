@@ -88,13 +88,18 @@ def _look_out(started_by: int, niceness: int, over: Event) -> None:
 
 
 def _give_way(process: int, niceness: int) -> int:
-    """How many threads optimise there. Raises OSError."""
+    """How many threads optimise there. Raises OSError; not for a thread that ends while it is looked at."""
     found = [int(thread.name) for thread in Path(f"/proc/{process}/task").iterdir() if _optimises(thread)]
     for number in found:
-        if os.getpriority(os.PRIO_PROCESS, number) < niceness:
-            os.setpriority(os.PRIO_PROCESS, number, niceness)
+        with suppress(ProcessLookupError):
+            if os.getpriority(os.PRIO_PROCESS, number) < niceness:
+                os.setpriority(os.PRIO_PROCESS, number, niceness)
     return len(found)
 
 
 def _optimises(thread: Path) -> bool:
-    return (thread / "comm").read_text(encoding="utf-8", errors="replace").startswith(_OPTIMISING)
+    try:
+        name = (thread / "comm").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # It has ended since it was listed.
+        return False
+    return name.startswith(_OPTIMISING)

@@ -7,6 +7,7 @@ As writers (`tasks`) they live as long as their query, and a second try of a tas
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kcontrol.adapters.kafka.exchange.writer import ExchangeCounter, ExchangeWri
 from kcontrol.adapters.kafka.write.targets import addressed
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Grant, ReportSent
+from kcontrol.adapters.spark.channel.sent_rows import SentFiles
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN, SendTarget, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.tasks import EndRows
@@ -26,12 +28,12 @@ from kcontrol.wire.batches.columns import Ints, Longs
 
 
 class RowSender:
-    """Sends rows under the grant that the driver gave; in a replay it only counts them. task: its number among the
-    query's senders."""
+    """Sends rows under the grant that the driver gave; in a replay it only counts them, in a rehearsal it leaves them in files.
+    task: its number among the query's senders."""
 
     def __init__(self, address: ChannelAddress, grant: Grant, job: WriteJob, task: int) -> None:
         self._address, self._grant, self._job, self._task = address, grant, job, task
-        self._writers: dict[str, ExchangeWriter | ExchangeCounter] = {}
+        self._writers: dict[str, ExchangeWriter | ExchangeCounter | LeavingCounter] = {}
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Each row to its node. Raises as `ExchangeWriter.write` does, and ConfigurationError for a row of an output
@@ -51,15 +53,18 @@ class RowSender:
         for writer in self._writers.values():
             writer.abort()
 
-    def _writer(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter:
+    def _writer(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter | LeavingCounter:
         if target.exchange not in self._writers:
             self._writers[target.exchange] = self._open(target)
         return self._writers[target.exchange]
 
-    def _open(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter:
+    def _open(self, target: SendTarget) -> ExchangeWriter | ExchangeCounter | LeavingCounter:
         slot, grant = target.first + self._task, self._grant
         if self._job.replay:
-            return ExchangeCounter(target.exchange, slot, target.nodes)
+            counter = ExchangeCounter(target.exchange, slot, target.nodes)
+            if self._job.spool is None:
+                return counter
+            return LeavingCounter(counter, SentFiles(Path(self._job.spool), target.exchange, slot))
         transaction = StepTransaction(
             grant.transactional_id, grant.producer_id, grant.producer_epoch, grant.step
         )
@@ -67,6 +72,27 @@ class RowSender:
         return ExchangeWriter(
             cluster_settings(self._address), transaction, *where, compression=target.compression
         )
+
+
+class LeavingCounter:
+    """What a rehearsal uses: an `ExchangeCounter` that also leaves the rows in files."""
+
+    def __init__(self, counted: ExchangeCounter, files: SentFiles) -> None:
+        self._counted, self._files = counted, files
+
+    def write(self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs) -> None:
+        """See `ExchangeCounter.write`. Raises OSError."""
+        self._files.write(rows, nodes_of_rows)
+        self._counted.write(rows, nodes_of_rows, first, second)
+
+    def finish(self) -> ExchangeSlice | None:
+        """See `ExchangeCounter.finish`."""
+        self._files.close()
+        return self._counted.finish()
+
+    def abort(self) -> None:
+        """Close the files, as they are."""
+        self._files.close()
 
 
 class SendRows(EndRows[RowSender]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Placement
+from kcontrol.adapters.spark.channel.sent_rows import place_of
 from kcontrol.adapters.spark.channel.targets import OutputTarget, SendTarget
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.query.bound import BoundQuery
@@ -42,6 +44,8 @@ class SinkContext:
     shards: Mapping[str, OwnedShards] = field(default_factory=dict)
     """By query that the node runs for some shards only, those that it owns."""
     spool: Spool | None = None
+    rehearsal: Path | None = None
+    """Where rehearsed steps leave what they would send to nodes."""
 
 
 class StepWriter:
@@ -83,7 +87,9 @@ class StepWriter:
         layouts = {layout.exchange: layout.senders for layout in attempt.work.layout.exchanges}
         tasks = max(1, *(layouts.get(target.exchange, 1) for target in sends))
         replay = attempt.expected is not None
-        job = WriteJob(attempt.serial, Placement.SENT, tasks, replay, targets=(), sends=sends)
+        home = self._context.rehearsal
+        left = None if home is None or not replay else str(place_of(home, attempt.work.step))
+        job = WriteJob(attempt.serial, Placement.SENT, tasks, replay, targets=(), spool=left, sends=sends)
         return job, Ways(Placement.SENT, tasks, self._has_one_partition(attempt))
 
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:

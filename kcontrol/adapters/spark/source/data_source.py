@@ -143,7 +143,7 @@ class KcontrolSource(DataSource):
             columns = columns.add("headers", _HEADERS)
         if "json" not in self.options:
             return columns
-        return StructType([*columns, *json_columns(json_schema_in(self.options))])
+        return StructType([*columns, *json_columns(columns, json_schema_in(self.options))])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
         return StepStreamReader(self.options)

@@ -6,10 +6,12 @@ there for files with the same SHA-256 (`WorkDir.at_hand`), so nothing rests on a
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,13 +21,17 @@ from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, T
 from kcontrol.adapters.spark.state.workdir import AHEAD, WorkDir
 from kcontrol.core.model import Checkpoint
 from kcontrol.core.step.assignment import saved_owners
+from kcontrol.errors import CheckpointCancelledError
 
 _log = logging.getLogger(__name__)
+
+_COUNT = itertools.count()
+"""Of this process, so that no two copies are made in one place."""
 
 
 class AheadCopy:
     """Of one node that is to be. root: as of WorkDir. own: where nodes of this machine have their own checkpoints. Used by
-    one thread at a time; `copied_bytes` by any."""
+    one thread at a time; `copied_bytes` and `give_up` by any."""
 
     def __init__(
         self,
@@ -42,6 +48,8 @@ class AheadCopy:
         self._queries, self._taker, self._own, self._whole = queries, taker, own, whole
         self._at_hand = WorkDir(root, pipeline, taker.node, 0, (), 0)
         self._target: Path | None = None
+        self._number = next(_COUNT)
+        self._ending, self._is_given_up = threading.Lock(), False
         self.step = 0
         """The checkpoint of which all is there."""
         self.total_bytes = -1
@@ -62,10 +70,16 @@ class AheadCopy:
                     found += Path(folder, name).stat().st_size
         return min(found, max(self.total_bytes, 0))
 
+    def give_up(self) -> None:
+        """Nobody wants it any more. A thread that copies ends with the next file, and until then leaves alone what others
+        have copied or are copying: a thread can't be cancelled."""
+        with self._ending:
+            self._is_given_up = True
+
     def copy(self, checkpoint: Checkpoint) -> None:
         """All that the node lacks of a checkpoint; what was copied of others is linked where it is the same, and then goes.
 
-        Raises CheckpointError: it can't be read, or was dropped meanwhile.
+        Raises CheckpointError: it can't be read, or was dropped meanwhile; CheckpointCancelledError: it was given up.
         """
         step = checkpoint.step
         parts = PartsOfNodes(
@@ -77,14 +91,24 @@ class AheadCopy:
         )
         moved = parts.moved(self._queries, self._taker, whole=self._whole)
         self.total_bytes = sum(file.size_bytes for files in moved.values() for file in files)
-        target, staging = self._home / f"step-{step}", self._home / f".step-{step}.{os.getpid()}"
+        target = self._home / f"step-{step}"
+        staging = self._home / f".step-{step}.{os.getpid()}-{self._number}"
         shutil.rmtree(staging, ignore_errors=True)
         self._target = staging
+        at_hand = self._at_hand.at_hand()
+
+        def unless_given_up(path: str) -> Iterable[Path]:
+            self._check_wanted()
+            return at_hand(path)
+
         try:
             staging.mkdir(parents=True)
-            brought = parts.bring_moved(moved, staging, self._at_hand.at_hand())
-            shutil.rmtree(target, ignore_errors=True)
-            staging.rename(target)
+            brought = parts.bring_moved(moved, staging, unless_given_up)
+            with self._ending:
+                self._check_wanted()
+                shutil.rmtree(target, ignore_errors=True)
+                staging.rename(target)
+                others = [other for other in self._home.iterdir() if other != target]
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -94,9 +118,12 @@ class AheadCopy:
             "this host",
             *(self._taker.node, step, brought.bytes, brought.linked_bytes),
         )
-        for other in self._home.iterdir():
-            if other != target:
-                shutil.rmtree(other, ignore_errors=True)
+        for other in others:
+            shutil.rmtree(other, ignore_errors=True)
+
+    def _check_wanted(self) -> None:
+        if self._is_given_up:
+            raise CheckpointCancelledError("copying state for another layout was given up")
 
 
 def ahead_home(root: Path, pipeline: str, node: int) -> Path:

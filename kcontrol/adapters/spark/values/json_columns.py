@@ -1,11 +1,14 @@
-"""Fields of JSON values as columns beside them, parsed by Arrow in the task's Python as far as Arrow and Spark's `from_json`
-are certain to say the same.
+"""Fields of JSON values as columns beside them, parsed in the task's Python as far as that and Spark's `from_json` are
+certain to say the same.
 
-What is not certain is left to Spark: values that are no plain objects (`compiled_json`), and each piece of a batch of which
-Arrow says that something in it is wrong for the schema. So a result is never another, wherever batches begin and end.
+Objects of the plainest kind are taken apart by a compiled loop (`flat_json`), Arrow parses the rest. What is not certain
+is left to Spark: values that are no plain objects (`compiled_json`), and each piece of a batch of which Arrow says that
+something in it is wrong for the schema. So a result is never another, wherever batches begin and end.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +18,9 @@ import pyarrow.json as arrow_json
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from kcontrol.adapters.spark.values.json_types import IS_NULL, UNPARSED, json_fields
+from kcontrol.adapters.spark.values.json_types import IS_NULL, PLACES, UNPARSED, json_fields, left_column
 from kcontrol.wire.batches.columns import Bytes, bytes_column
+from kcontrol.wire.batches.flat_json import FlatObjects, is_utf8
 from kcontrol.wire.batches.plain_json import PlainObjects, plain_objects
 
 Flags = npt.NDArray[np.bool_]
@@ -36,29 +40,54 @@ class JsonColumns:
         self._fields = [pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)]
         named = pa.schema(list(zip(schema.fieldNames(), kinds, strict=True)))
         self._none = pa.RecordBatch.from_pylist([], named)
+        self._flat = FlatObjects(schema.fieldNames(), kinds)
         self._parsing = arrow_json.ParseOptions(explicit_schema=named, unexpected_field_behavior="ignore")
 
     def beside(self, schema: pa.Schema) -> pa.Schema:
         """A schema and, at its end, our columns."""
-        return pa.schema(
-            [*schema, pa.field(UNPARSED, pa.binary()), pa.field(IS_NULL, pa.bool_()), *self._fields]
-        )
+        added = [pa.field(UNPARSED, pa.binary()), pa.field(IS_NULL, pa.bool_())]
+        places = [pa.field(left_column(each.name), each.type) for each in schema if each.name in PLACES]
+        return pa.schema([*schema, *added, *places, *self._fields])
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch and, at its end, what is in its column `value`."""
         values = batch.column("value")
-        objects = plain_objects(bytes_column(values, "value"))
-        found: list[pa.RecordBatch] = []
-        is_parsed = np.zeros(batch.num_rows, np.bool_)
-        self._parse(objects, 0, batch.num_rows, found, is_parsed)
-        fields = pa.concat_batches(found) if found else self._none
+        fields, is_parsed = self._parsed_fields(values)
         if is_parsed.all():
             unparsed = pa.nulls(batch.num_rows, values.type)
         else:
-            fields = fields.take(pa.array(np.cumsum(is_parsed) - 1, mask=~is_parsed))
             unparsed = pc.if_else(pa.array(is_parsed), pa.scalar(None, values.type), values)
-        added = [*batch.columns, unparsed, values.is_null(), *fields.columns]
+        places = _places(batch, is_parsed)
+        added = [*batch.columns, unparsed, values.is_null(), *places, *fields]
         return pa.RecordBatch.from_arrays(added, schema=self.beside(batch.schema))
+
+    def _parsed_fields(self, values: pa.Array) -> tuple[Sequence[pa.Array], Flags]:
+        """The fields of each value, null where it is not parsed, and where it is."""
+        flat = self._flat.fields(bytes_column(values, "value"))
+        if flat is None:
+            return self._by_arrow(values)
+        columns, is_parsed = flat.columns, flat.taken
+        left = np.flatnonzero(~is_parsed)
+        if len(left) == 0 or values.null_count == len(left):
+            return columns, is_parsed
+        others, are_parsed = self._by_arrow(values.take(pa.array(left)))
+        is_parsed[left] = are_parsed
+        rows = np.arange(len(values))
+        rows[left] = len(values) + np.arange(len(left))
+        places = pa.array(rows)
+        merged = [pa.concat_arrays(both).take(places) for both in zip(columns, others, strict=True)]
+        return merged, is_parsed
+
+    def _by_arrow(self, values: pa.Array) -> tuple[Sequence[pa.Array], Flags]:
+        """The same, by Arrow alone."""
+        objects = plain_objects(bytes_column(values, "value"))
+        found: list[pa.RecordBatch] = []
+        is_parsed = np.zeros(len(values), np.bool_)
+        self._parse(objects, 0, len(values), found, is_parsed)
+        fields = pa.concat_batches(found) if found else self._none
+        if not is_parsed.all():
+            fields = fields.take(pa.array(np.cumsum(is_parsed) - 1, mask=~is_parsed))
+        return fields.columns, is_parsed
 
     def _parse(
         self, objects: PlainObjects, from_: int, to: int, found: list[pa.RecordBatch], is_parsed: Flags
@@ -82,7 +111,7 @@ class JsonColumns:
     def _parsed(self, lines: Bytes, rows: int) -> pa.RecordBatch | None:
         """None: one of them is no object of the schema, or can't be told to be one."""
         text = pa.py_buffer(lines)
-        if not _is_utf8(text):
+        if not is_utf8(lines):
             return None
         reading = arrow_json.ReadOptions(
             use_threads=False, block_size=max(_LEAST_BLOCK_BYTES, len(lines) + 1)
@@ -94,10 +123,14 @@ class JsonColumns:
         return fields.combine_chunks().to_batches()[0] if fields.num_rows == rows else None
 
 
-def _is_utf8(text: pa.Buffer) -> bool:
-    ends = pa.py_buffer(np.array([0, text.size], np.int64))
-    try:
-        pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, text]).cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _places(batch: pa.RecordBatch, is_parsed: Flags) -> Iterator[pa.Array]:
+    """Where the records are that may be bad: those that are not parsed, and lines with which something is wrong."""
+    may_be_bad = pa.array(~is_parsed)
+    if "wrong" in batch.schema.names:
+        may_be_bad = pc.or_(may_be_bad, batch.column("wrong").is_valid())
+    is_any = pc.any(may_be_bad).as_py()
+    for name in batch.schema.names:
+        if name in PLACES:
+            column = batch.column(name)
+            none = pa.scalar(None, column.type)
+            yield pc.if_else(may_be_bad, column, none) if is_any else pa.nulls(len(column), column.type)

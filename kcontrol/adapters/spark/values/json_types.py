@@ -26,7 +26,10 @@ UNPARSED = "__kcontrol_unparsed"
 """Column: the value, if it is left to Spark to parse; else null."""
 IS_NULL = "__kcontrol_is_null"
 """Column: whether there is no value."""
+PLACES = ("file", "partition", "offset")
+"""Columns that say where a record is."""
 _FIELD = "__kcontrol_field_"
+_LEFT = "__kcontrol_left_"
 _SURE = (StringType(), BooleanType(), ShortType(), IntegerType(), LongType(), DoubleType())
 
 
@@ -45,7 +48,21 @@ def json_column(number: int) -> str:
 
 def is_beside(name: str) -> bool:
     """Whether a column of the source is one of these."""
-    return name in (UNPARSED, IS_NULL) or name.startswith(_FIELD)
+    return name in (UNPARSED, IS_NULL) or name.startswith((_FIELD, _LEFT))
+
+
+def left_column(name: str) -> str:
+    """The column that has one of PLACES for records that may be bad, and null for the others."""
+    return _LEFT + name
+
+
+def left_columns(columns: StructType) -> list[StructField]:
+    """Those of a source with these columns."""
+    return [
+        StructField(left_column(each.name), nullable(each.dataType))
+        for each in columns
+        if each.name in PLACES
+    ]
 
 
 def json_fields(schema: StructType) -> list[StructField]:
@@ -53,6 +70,7 @@ def json_fields(schema: StructType) -> list[StructField]:
     return [StructField(json_column(number), nullable(field.dataType)) for number, field in enumerate(schema)]
 
 
-def json_columns(schema: StructType) -> list[StructField]:
-    """What stands beside the values of a schema that is sure."""
-    return [StructField(UNPARSED, BinaryType()), StructField(IS_NULL, BooleanType()), *json_fields(schema)]
+def json_columns(columns: StructType, schema: StructType) -> list[StructField]:
+    """What stands beside the values of a schema that is sure. columns: of the source, among which they are."""
+    added = [StructField(UNPARSED, BinaryType()), StructField(IS_NULL, BooleanType())]
+    return [*added, *left_columns(columns), *json_fields(schema)]

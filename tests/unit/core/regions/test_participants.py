@@ -88,6 +88,14 @@ def test_the_newest_life_counts_whoever_speaks_last() -> None:
     assert newest_said(joined, later) is later
 
 
+def test_a_life_that_nobody_was_given_keeps_nobody_out() -> None:
+    """A process that has outlived the topic, or makes a number up, would be the newest for ever."""
+    joined, made_up = word(SaidKind.JOINED, life=-1, offset=20), word(SaidKind.JOINED, life=5_000, offset=21)
+    assert newest_said(None, made_up) is None
+    assert newest_said(joined, made_up) is joined
+    assert newest_said(joined, word(SaidKind.JOINED, life=22, offset=22)) is joined
+
+
 def test_who_is_there_is_known_by_when_words_come() -> None:
     heard = ParticipantsHeard()
     assert heard.doubts("mq", 0, 5_000) == ("mq: it has not joined yet", "")
