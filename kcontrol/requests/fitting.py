@@ -54,7 +54,8 @@ def _anew(spec: PipelineSpec, has: int, room: int, least: int) -> FitSeen:
     """Of a pipeline that keeps nothing: a node more than there are partitions would read nothing, and what is one node's alone
     needs that node."""
     partitions = max(len(each.start_offsets) for each in spec.inputs)
-    fewest = max(least, *(each.node + 1 for each in (*spec.inputs, *spec.outputs)))
+    alone = [each.node for each in spec.inputs] + [each.node for each in spec.outputs]
+    fewest = max(least, 1 + max(alone))
     nodes = min(room, max(partitions, fewest))
     if nodes < fewest:
         return FitSeen(why=f"inputs or outputs of it are node {fewest - 1}'s alone (node=)")

@@ -12,7 +12,6 @@ from kcontrol.cli.node_range import NodesType, asked_nodes
 from kcontrol.cli.submit import submit
 from kcontrol.core.cluster.model import EMPTY, Bounds, ClusterJob, ClusterPolicy, Scheduler, TaskSpec
 
-
 NOWHERE = ("--bootstrap-servers", "nowhere:1")
 
 
