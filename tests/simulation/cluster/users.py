@@ -104,7 +104,7 @@ class User:
 
     def bounds(self) -> None:
         """That a job, mostly one that runs, follows the size of the cluster, or does not; or first the level that knows of
-        it."""
+        it. Sometimes it has another number of nodes than these bounds allow."""
         s = self._schedule
         self._requests += 1
         if s.world.truth.level < s.newest_level and s.fitting.random() < 0.7:
@@ -113,7 +113,7 @@ class User:
         active = {job.name: job for job in s.world.truth.active()}
         name = s.fitting.choice(sorted(active) if active and s.fitting.random() < 0.9 else JOBS)
         nodes = active[name].nodes if name in active else 1
-        least = s.fitting.randint(1, max(1, nodes))
+        least = s.fitting.randint(1, nodes + 1)
         most = s.fitting.choice((None, None, nodes, nodes + 1, nodes + 2))
         percentage = s.fitting.choice((0, 20, 40, 75))
         s.say(SetBounds(name, f"q{self._requests}", len(s.world.log) - 1, least, most, percentage))
