@@ -115,21 +115,12 @@ def refused(replica: Replica, entry: FitJob) -> str:
         return "no such revision follows the size of the cluster"
     if entry.as_of < job.touched:
         return "the job was changed since its pipeline was looked at"
-    if why := waits(replica, job, entry.anew):
-        return why
+    if not (entry.anew or job.kept or runs(replica, job)):
+        return "its nodes do not all run, and a change begins with what each of them has saved"
     room = fitting(replica)[job.name]
     grows, shrinks = job.nodes < entry.nodes <= room, room < job.nodes > entry.nodes <= room
     if entry.nodes < job.bounds.least or not (grows or shrinks):
         return f"it is to have {room} nodes by now"
     if job.kept and not (shrinks and job.nodes > job.kept):
         return "it is being given another number of nodes"
-    return ""
-
-
-def waits(replica: Replica, job: ClusterJob, anew: bool) -> str:
-    """What has to come first, or ''."""
-    if anew:
-        return "it is being given another number of nodes" if job.kept else ""
-    if not job.kept and not runs(replica, job):
-        return "its nodes do not all run, and a change begins with what each of them has saved"
     return ""

@@ -180,6 +180,16 @@ def test_one_change_at_a_time_unless_what_is_waited_for_has_no_room_any_more() -
     assert (back.jobs["a"].nodes, back.jobs["a"].kept, back.jobs["a"].most) == (4, 2, 8)
 
 
+def test_growth_that_has_no_room_any_more_is_taken_back_by_who_begins_anew_as_well() -> None:
+    value = following(hosts("abc"), "a", least=2)
+    grows = after(value, fit(value, "a", 8))
+    smaller = after(grows, leave(grows, "c"))
+    back = after(smaller, fit(smaller, "a", 4, anew=True))
+    job = back.jobs["a"]
+    assert (job.nodes, job.revision) == (4, back.offset)
+    assert (job.kept, job.most) == (2, 8), "its pipeline may have got 8 by now: its warden looks"
+
+
 def test_a_layout_is_changed_only_while_all_nodes_run() -> None:
     value = following(hosts("ab", slots=2), "a", least=3)
     value = after(value, submit(value, "b", 1))
