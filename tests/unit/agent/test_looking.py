@@ -90,7 +90,9 @@ def test_a_level_that_the_newest_entry_raises_beyond_what_is_known_is_said_at_on
 
     async def play() -> None:
         for _ in range(2):
-            with pytest.raises(ClusterError, match=f"level is {newer}, and this version knows {LATEST_LEVEL}"):
+            with pytest.raises(
+                ClusterError, match=f"level is {newer}, and this version knows {LATEST_LEVEL}"
+            ):
                 await view.look()
 
     asyncio.run(play())
