@@ -14,10 +14,12 @@ import click
 from kcontrol.apps.agent.configuring import configure
 from kcontrol.apps.agent.configuring import drain as drain_agent
 from kcontrol.apps.agent.endings import kill as kill_job
+from kcontrol.apps.agent.fitting import Nodes
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import check_agent_name, check_file
 from kcontrol.apps.agent.placing import place as place_job
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
+from kcontrol.cli.node_range import asked_nodes, nodes_range_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option, standbys_option
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
@@ -93,7 +95,7 @@ def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSett
 @requirements_option
 @sign_option
 @click.option("--job", required=True, help="The job's name: that of the pipeline.")
-@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many nodes it has.")
+@nodes_range_options("1", "How many nodes it has.")
 @standbys_option
 @click.option("--tags", default="", metavar="A,B", help="What an agent must have, to run one of them.")
 @cluster_option
@@ -106,7 +108,8 @@ def place(
     requirements: Path | None,
     key: Path | None,
     job: str,
-    nodes: int,
+    nodes: Nodes,
+    percentage: int | None,
     standbys: int | None,
     tags: str,
     cluster: ClusterSettings,
@@ -119,11 +122,13 @@ def place(
     \b
     Example:  kcontrol place flights.py --job flights --nodes 3
               kcontrol place flights.py --job flights --nodes 3 --standby 1
+              kcontrol place flights.py --job flights --nodes 2.. --percentage 75
     """
+    wanted = asked_nodes(nodes, percentage) or nodes
     check_pipeline_name(job)
     found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
     code = packed(Path(file), with_code, included, requirements, key) or check_file(file)
-    made = asyncio.run(_with_view(cluster, lambda view: place_job(view, job, nodes, code, found, standbys)))
+    made = asyncio.run(_with_view(cluster, lambda view: place_job(view, job, wanted, code, found, standbys)))
     _show(made, as_json)
 
 

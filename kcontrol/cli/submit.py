@@ -12,6 +12,7 @@ from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
+from kcontrol.apps.agent.fitting import Nodes
 from kcontrol.apps.agent.nodes import check_file
 from kcontrol.apps.agent.placing import place_if_there_are_agents
 from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, placed_job
@@ -20,7 +21,8 @@ from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.submit import submit as submit_definition
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option, standbys_option
+from kcontrol.cli.node_range import asked_nodes, nodes_range_options
+from kcontrol.cli.options import cluster_option, debug_option, json_option, standbys_option
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
@@ -31,7 +33,9 @@ from kcontrol.wire.json import to_json_line
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@nodes_option
+@nodes_range_options(
+    None, "How many nodes the pipeline has, whatever FILE says. All its nodes must be given the same."
+)
 @click.option(
     "--create-outputs",
     type=click.IntRange(1),
@@ -65,7 +69,8 @@ from kcontrol.wire.json import to_json_line
 @debug_option
 def submit(
     file: Path,
-    nodes: int | None,
+    nodes: Nodes | None,
+    percentage: int | None,
     create_outputs: int | None,
     only_print: bool,
     place: bool | None,
@@ -84,6 +89,7 @@ def submit(
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
               kcontrol submit flights.py --nodes 3 --standby 1
+              kcontrol submit flights.py --nodes 2..8
     """
     if with_code and host_file is not None:
         raise ConfigurationError(
@@ -92,19 +98,35 @@ def submit(
     if standbys and place is False:
         raise ConfigurationError("--standby is for agents, and --no-place for whoever starts nodes himself")
     code = packed(file, with_code, included, requirements, key) or check_file(host_file or file.name)
-    pipeline = sized(load_definition(file, None, as_json), nodes)
+    asked = asked_nodes(nodes, percentage)
+    follows = asked is not None and asked.follows
+    if follows and (place is False or only_print):
+        raise ConfigurationError(
+            "--nodes LEAST..MOST is for agents, which run what is submitted: say a number"
+        )
+    pipeline = _sized(load_definition(file, None, as_json), asked, cluster)
     as_it_runs = pipeline if only_print or place is False else asyncio.run(_as_it_runs(pipeline, cluster))
     spec = asyncio.run(_submit(as_it_runs, cluster, create_outputs, only_print, as_json))
     if only_print:
         click.echo(to_json_line(spec))
         return
     wanted = pipeline.nodes if as_it_runs is not pipeline else spec.nodes
-    placing = place_if_there_are_agents(cluster, spec.pipeline, wanted, code, place, standbys)
+    placing = place_if_there_are_agents(
+        *(cluster, spec.pipeline, asked if follows and asked else wanted, code),
+        *(True if follows else place, standbys),
+    )
     made = asyncio.run(placing)
     what = [] if made is None else list(made.changes)
     facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes, "placed": what}
     text = "; ".join([f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log", *what])
     click.echo(json.dumps(facts) if as_json else text)
+
+
+def _sized(pipeline: Pipeline, asked: Nodes | None, cluster: ClusterSettings) -> Pipeline:
+    """With as many nodes as it begins with."""
+    if asked is None or not asked.follows:
+        return sized(pipeline, None if asked is None else asked.least)
+    return sized(pipeline, asked.to_begin_with(asyncio.run(placed_job(cluster, pipeline.name))))
 
 
 async def _as_it_runs(pipeline: Pipeline, cluster: ClusterSettings) -> Pipeline:

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 
 from pydantic import Field
 
+from kcontrol.core.cluster.diff import bounds_of
 from kcontrol.core.cluster.explain import explain, resizing
+from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, STANDBY, ClusterJob, Replica
 from kcontrol.views.base import Facts
@@ -94,6 +96,18 @@ class AgentFacts(Facts):
         return ", ".join(words)
 
 
+class BoundsFacts(Facts):
+    """Between which the number of nodes of a job follows the size of the cluster."""
+
+    least: int
+    most: int | None = Field(description="Null: as many as there is room for.")
+    percentage: int = Field(description="Of the cluster's slots, where jobs are shared out by percentage.")
+    room: int = Field(
+        description="So many nodes as it is to have by the size of the cluster: once that has lasted for a minute, and its "
+        "pipeline can have them."
+    )
+
+
 class JobFacts(Facts):
     """A job, and where its nodes are."""
 
@@ -107,6 +121,11 @@ class JobFacts(Facts):
     standbys: int = Field(
         description="So many processes are to stand by for its nodes; where they do, places has as standby/INDEX."
     )
+    nodes: int = Field(description="So many nodes it is to have now.")
+    bounds: BoundsFacts | None = Field(
+        description="Null: its number of nodes is what was asked for, whatever the size of the cluster."
+    )
+    bounds_text: str = Field(description="The same in words; '' if there are none.")
     waits: str = Field(description="Why it does not run; '' if it does, or has ended.")
     error: str = Field(
         description="Why it has failed, or why nothing stands by for it any more; '' if neither is so."
@@ -118,7 +137,13 @@ class JobFacts(Facts):
     @property
     def text(self) -> str:
         """A line for people."""
-        return f"job {self.job}: {self._how()}" + (f"; {self.resizes}" if self.resizes else "")
+        more = [self.bounds_text, self.resizes or self._is_to_have()]
+        return "; ".join(filter(None, (f"job {self.job}: {self._how()}", *more)))
+
+    def _is_to_have(self) -> str:
+        if self.bounds is None or self.state != "active" or self.bounds.room == self.nodes:
+            return ""
+        return f"the cluster has room for {self.bounds.room}, and it has {self.nodes}"
 
     def _how(self) -> str:
         if self.state != "active":
@@ -175,7 +200,11 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
 
 def jobs_of(value: Replica, entries: Sequence[LoggedEntry] = ()) -> list[JobFacts]:
     """By precedence. entries: the newest, in order; they say why a node could not run somewhere."""
-    return [_job(value, job, entries) for job in sorted(value.jobs.values(), key=lambda one: one.id)]
+    room = fitting(value)
+    return [
+        _job(value, job, entries, room.get(job.name, 0))
+        for job in sorted(value.jobs.values(), key=lambda one: one.id)
+    ]
 
 
 def _why_it_waits(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> str:
@@ -187,7 +216,15 @@ def _why_it_waits(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry
     return f"{waits}; {said}" if said else waits
 
 
-def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> JobFacts:
+def _bounds(job: ClusterJob, room: int) -> BoundsFacts | None:
+    if job.bounds is None:
+        return None
+    return BoundsFacts(
+        least=job.bounds.least, most=job.bounds.most, percentage=job.percentage, room=room or job.nodes
+    )
+
+
+def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry], room: int) -> JobFacts:
     places = {
         f"{task}/{index}": None if place is None else place.agent
         for task, all_ in value.allocations.get(job.name, {}).items()
@@ -200,6 +237,9 @@ def _job(value: Replica, job: ClusterJob, entries: Sequence[LoggedEntry]) -> Job
         revision=job.revision,
         places=places,
         standbys=job.standbys,
+        nodes=job.nodes,
+        bounds=_bounds(job, room),
+        bounds_text="" if job.bounds is None else bounds_of(job),
         waits=_why_it_waits(value, job, entries),
         error=job.error,
         resizes=resizing(value, job),

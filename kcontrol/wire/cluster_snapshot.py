@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
+    BOUNDS_LEVEL,
     RESIZE_LEVEL,
     STANDBY_LEVEL,
     Agent,
@@ -103,7 +104,9 @@ def _schema(level: int) -> Schema:
         return versions[0]
     if level < AS_OF_LEVEL:
         return versions[1]
-    return versions[2] if level < STANDBY_LEVEL else versions[3]
+    if level < STANDBY_LEVEL:
+        return versions[2]
+    return versions[3] if level < BOUNDS_LEVEL else versions[4]
 
 
 def replica_of(data: bytes) -> Replica | None:

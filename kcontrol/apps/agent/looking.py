@@ -77,10 +77,7 @@ class ClusterView:
         except (RetriableError, TimeoutError) as error:
             raise ClusterError(f"the cluster's log can't be read: {error or 'no answer'}") from error
         for one in found:
-            if self.replica.level > LATEST_LEVEL:
-                raise ClusterError(
-                    f"the cluster's level is {self.replica.level}, and this version knows {LATEST_LEVEL}: install a newer one"
-                )
+            self._check_level()
             if one.entry is None:
                 self.entries.append(
                     LoggedEntry(one.offset, one.at_ms, "unreadable", "nobody can read it", ())
@@ -89,9 +86,17 @@ class ClusterView:
             before = self.replica
             self.replica, why = apply(before, one.offset, one.entry)
             self.entries.append(logged(one, one.entry, why, diff(before, self.replica)))
+        self._check_level()
         if self.replica.base.offset < self._restored:
             raise ClusterError(OF_ANOTHER_LOG.format(self._restored))
         return self.replica
+
+    def _check_level(self) -> None:
+        """Before an entry is applied, and once more after the last of them."""
+        if self.replica.level > LATEST_LEVEL:
+            raise ClusterError(
+                f"the cluster's level is {self.replica.level}, and this version knows {LATEST_LEVEL}: install a newer one"
+            )
 
     async def _read(self) -> list[StampedEntry]:
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_packages_topic
 from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
+from kcontrol.apps.agent.fitting import Nodes, needs_bounds, set_bounds, unused_percentage
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import FILE, PACKAGES_TAG, check_file
 from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, resize
@@ -41,7 +42,7 @@ UPLOAD_TIMEOUT_S = 120.0
 async def place(
     view: ClusterView,
     job: str,
-    nodes: int,
+    nodes: int | Nodes,
     code: str | JobCode,
     tags: tuple[str, ...] = (),
     standbys: int | None = None,
@@ -50,14 +51,22 @@ async def place(
     though its pipeline was stopped, as that of a job that was completed is. With another number of nodes alone those that stay
     go on, where the pipeline can be changed while it runs.
 
-    code: the path of a file below the hosts' folders, or what they are given. standbys: so many processes stand by for its
-    nodes; None: as many as there are. Raises NotFoundError, ClusterError, ConfigurationError, NotNowError.
+    nodes: so many, or between which numbers they follow the size of the cluster; then it begins with what it has, or with the
+    least. code: the path of a file below the hosts' folders, or what they are given. standbys: so many processes stand by for
+    its nodes; None: as many as there are. Raises NotFoundError, ClusterError, ConfigurationError, NotNowError.
     """
+    wanted = nodes if isinstance(nodes, Nodes) else Nodes(nodes, nodes)
     if standbys:
         await needs_standbys(view)
-    made = await _place(view, job, nodes, code, tags)
-    known = view.replica.jobs[job]
-    if standbys is None or known.standbys == standbys:
+    if wanted.follows:
+        await needs_bounds(view, job, wanted)
+    begins = wanted.to_begin_with((await view.look()).jobs.get(job))
+    made = await _place(view, job, begins, code, tags)
+    if not wanted.are_those_of(view.replica.jobs[job]):
+        bounds = await set_bounds(view, job, wanted)
+        more = filter(None, (unused_percentage(view.replica, wanted),))
+        made = replace(bounds, changes=(*made.changes, *bounds.changes, *more))
+    if standbys is None or view.replica.jobs[job].standbys == standbys:
         return made
     stands = await set_standbys(view, job, standbys)
     return replace(stands, changes=(*made.changes, *stands.changes))
@@ -157,7 +166,7 @@ async def _stays(settings: ClusterSettings, job: str) -> str:
 async def place_if_there_are_agents(
     settings: ClusterSettings,
     job: str,
-    nodes: int,
+    nodes: int | Nodes,
     code: str | JobCode,
     wanted: bool | None,
     standbys: int | None = None,

@@ -14,12 +14,14 @@ from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
+from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.model import FIRST_LEVEL, LATEST_LEVEL
 from kcontrol.errors import ReplacedError
@@ -71,6 +73,7 @@ async def serve(
     session = AgentSession(
         *(machine, disk, log, beats, SnapshotStore(log, snapshots), processes, warden),
         ResizeWarden(cluster, may_ask),
+        FitWarden(cluster),
         EndTeller(cluster, may_ask),
         *(command, tell, options.session, LIMITS),
     )

@@ -21,13 +21,15 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
 )
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
+from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Unit
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
@@ -81,6 +83,7 @@ class AgentSession:
         processes: HostProcesses,
         warden: Warden,
         resizes: ResizeWarden,
+        fits: FitWarden,
         ends: EndTeller,
         command: Commands,
         tell: Callable[[str], None],
@@ -89,7 +92,8 @@ class AgentSession:
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
-        self._processes, self._warden, self._resizes, self._ends = processes, warden, resizes, ends
+        self._processes, self._warden, self._ends = processes, warden, ends
+        self._resizes, self._fits = resizes, fits
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
@@ -110,7 +114,7 @@ class AgentSession:
     async def run(self) -> str:
         """Until the machine ends: why."""
         acts = (self._read, self._hear, self._beat, self._speak, self._prepare, self._work, self._cut)
-        looks = (self._see_done, self._see_resized, self._tell_ends)
+        looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
         tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -242,6 +246,11 @@ class AgentSession:
         """Whether pipelines have as many nodes as they are to have."""
         for one, nodes in await self._resizes.seen(self._machine.resizings()):
             self._machine.resized(one, nodes)
+
+    async def _see_fits(self) -> None:
+        """Whether pipelines can have as many nodes as the cluster has room for."""
+        for one, nodes, anew in await self._fits.seen(self._machine.fittings(self._clock.monotonic_ms())):
+            self._machine.fitted(one, nodes, anew)
 
     async def _tell_ends(self) -> None:
         """That pipelines are stopped whose jobs have ended."""

@@ -12,9 +12,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
+from kcontrol.core.cluster.fit_wards import Fitting, FitWards
+from kcontrol.core.cluster.fitness import Fitness
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -29,28 +32,6 @@ from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
-
-
-@dataclass(frozen=True, slots=True)
-class AgentLimits:
-    """late_beats: what is this many beats old is late: a beat after the one before, what one knows of others,
-    of the log's end. unfit_ms: who could not read the log, or could not write it while it could be read, for
-    so long falls silent. append_ms: after so long without an answer an append is given up. ask_again_ms: what
-    was said is not said again for so long. handover_ms: a unit that moved is ended here after so long.
-    backoff_ms, longest_backoff_ms: before joining again, doubling. failures: so many of a unit in one
-    placement are reported. marks: digests that are kept. snapshots: the shell can store them.
-    """
-
-    late_beats: int = 4
-    unfit_ms: int = 15_000
-    append_ms: int = 5_000
-    ask_again_ms: int = 8_000
-    handover_ms: int = 120_000
-    backoff_ms: int = 2_000
-    longest_backoff_ms: int = 300_000
-    failures: int = 3
-    marks: int = 64
-    snapshots: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +70,7 @@ class AgentMachine:
         self._before = before
         """The incarnation whose units it adopts, and for which it speaks until it is known itself."""
         self._has_read = False
-        self._read_end_ms = now_ms
+        self._fitness = Fitness(limits.unfit_ms, now_ms)
         self._marks: dict[int, str] = {}
         self._sent_ms: dict[int, int] = {}
         self._seq = 0
@@ -97,13 +78,12 @@ class AgentMachine:
         self._beat_ms: int | None = None
         self._flight: ClusterEntry | None = None
         self._said_ms: dict[ClusterEntry, int] = {}
-        self._write_ms: int | None = None
-        self._mute_since_ms: int | None = None
         self._not_before_ms = now_ms
         self._member_since_ms: int | None = None
         self._removals = 0
         self._done: set[Ward] = set()
         self._resized: dict[str, JobResized] = {}
+        self._fits = FitWards(limits.steady_ms)
         self._leaving = ""
 
     @property
@@ -127,6 +107,7 @@ class AgentMachine:
         self._before, self._leaving = "", ""
         self.liveness = attend(Liveness(self.me.who), lives(self.replica))
         self._sent_ms, self._seq, self._in_touch_ms = {}, 0, None
+        self._fitness.begin()
         self._flight = None
         self._said_ms = {}
         self._ends.begin()
@@ -201,9 +182,9 @@ class AgentMachine:
             self.removed = True
 
     def read_to_end(self, now_ms: int) -> None:
-        """All that the log held a moment ago was read."""
+        """All that the log held a moment ago was read, as far as its broker knew."""
         self._has_read = True
-        self._read_end_ms = now_ms
+        self._fitness.read(self.replica, now_ms)
         if self._member_since_ms is None and self.replica.stage(self.me.name) is AgentStage.MEMBER:
             self._member_since_ms = now_ms
 
@@ -211,7 +192,9 @@ class AgentMachine:
         """More beats, in the order of the log."""
         own = self.liveness.own
         self.liveness = hear(self.liveness, beats, self.replica.policy)
+        self._fitness.heard(beat for beat in beats if beat.agent != self.me.name)
         if self.liveness.own > own:
+            self._fitness.beat_came_back()
             back = self.liveness.back
             self._in_touch_ms = self._sent_ms.pop(back, None)
             self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > back}
@@ -223,7 +206,7 @@ class AgentMachine:
     def beat(self, now_ms: int) -> Beat | None:
         """The next beat, if it is time. The shell says `beat_sent` once the log has it, and asks for no other
         before."""
-        if self.ended or not self._fit(now_ms):
+        if self.ended or not self._fitness.fits(now_ms):
             return None
         if self._beat_ms is not None and now_ms - self._beat_ms < self.replica.policy.beat_ms:
             return None
@@ -236,18 +219,7 @@ class AgentMachine:
 
     def beat_sent(self, now_ms: int) -> None:
         self._beat_ms = now_ms
-
-    def _fit(self, now_ms: int) -> bool:
-        """Who can't do its work falls silent, so that another gets it: who can't read the log, or has tried
-        for long to write it, while it could be read, and not only long ago."""
-        if now_ms - self._read_end_ms > self._limits.unfit_ms:
-            return False
-        if self._mute_since_ms is None or self._write_ms is None:
-            return True
-        if now_ms - self._write_ms > 3 * self._limits.unfit_ms:
-            self._mute_since_ms = None
-            return True
-        return self._write_ms - self._mute_since_ms <= self._limits.unfit_ms
+        self._fitness.beat_sent(now_ms)
 
     def in_touch(self, now_ms: int) -> bool:
         """The newest of its own beats that came back was *sent* lately; when it came back says nothing, as
@@ -255,9 +227,9 @@ class AgentMachine:
         return self._in_touch_ms is not None and now_ms - self._in_touch_ms <= self.late_ms
 
     def up_to_date(self, now_ms: int) -> bool:
-        """The log was read to its end lately. Who has not, neither writes nor starts anything: what it knows
-        is old."""
-        return self._has_read and now_ms - self._read_end_ms <= self.late_ms
+        """The log was read to its end lately, and as far as others have read it. Who has not, neither writes nor starts
+        anything: what it knows is old."""
+        return self._has_read and self._fitness.since_read_ms(now_ms) <= self.late_ms
 
     def leave(self, reason: str) -> None:
         """Say goodbye, as soon as it can be said."""
@@ -298,13 +270,14 @@ class AgentMachine:
             *self._failed(),
             *self._completed(),
             *self._seen_resized(),
+            *self._fits.due(self.replica),
             *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
 
     def appended(self) -> None:
         """The entry that was under way is in the log."""
         self._flight = None
-        self._mute_since_ms = None
+        self._fitness.appended()
 
     def withheld(self) -> None:
         """The shell has not said it, as it is not true of what is stored; it is due again after a while."""
@@ -320,11 +293,7 @@ class AgentMachine:
         if self._flight is not None:
             self._said_ms.pop(self._flight, None)
         self._flight = None
-        self._write_ms = now_ms
-        if not reads:
-            self._mute_since_ms = None
-        elif self._mute_since_ms is None:
-            self._mute_since_ms = now_ms
+        self._fitness.not_appended(now_ms, reads)
 
     # --- what to run --------------------------------------------------------------------------------------
 
@@ -396,3 +365,13 @@ class AgentMachine:
     def _seen_resized(self) -> list[ClusterEntry]:
         self._resized = to_be_said(self.replica, self._resized.values())
         return [self._resized[job] for job in sorted(self._resized)]
+
+    # --- as many nodes as the cluster has room for -------------------------------------------------------
+
+    def fittings(self, now_ms: int) -> tuple[Fitting, ...]:
+        """Jobs that follow the size of the cluster, of whose pipelines the shell has to see whether they can."""
+        return self._fits.look(self.replica, self.me, now_ms)
+
+    def fitted(self, one: Fitting, nodes: int, anew: bool) -> None:
+        """Its pipeline can have so many nodes. anew: by beginning anew with all of them."""
+        self._fits.can_have(one, nodes, anew)

@@ -83,9 +83,20 @@ def _changed_job(was: ClusterJob, is_: ClusterJob) -> str:
         return f"its pipeline has {is_.kept or is_.nodes} nodes"
     if was.done != is_.done:
         return f"done: {', '.join(is_.done)}"
+    if (was.bounds, was.percentage) != (is_.bounds, is_.percentage):
+        return bounds_of(is_)
     if (was.standbys, was.error) != (is_.standbys, is_.error):
         return f"{is_.standbys} standbys" + (f": {is_.error}" if is_.error else "")
     return "submitted again, unchanged"
+
+
+def bounds_of(job: ClusterJob) -> str:
+    """In words."""
+    if job.bounds is None:
+        return f"{job.nodes} nodes, whatever the size of the cluster"
+    most = "as many nodes as there is room for" if job.bounds.most is None else f"{job.bounds.most} nodes"
+    share = f", {job.percentage} % of the cluster" if job.percentage else ""
+    return f"from {job.bounds.least} to {most}{share}"
 
 
 def _places(before: Replica, after: Replica) -> Iterator[str]:

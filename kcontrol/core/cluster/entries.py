@@ -126,6 +126,35 @@ class SetStandbys:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBounds:
+    """As many nodes as the cluster has room for, from `least` to `most` (None: no bound); where both are equal, so many
+    whatever its size. percentage: of the cluster, where jobs are shared out by percentage. Nothing else of the job changes.
+    as_of: as of a submission."""
+
+    job: str
+    request: str
+    as_of: int
+    least: int
+    most: int | None
+    percentage: int
+
+
+@dataclass(frozen=True, slots=True)
+class FitJob:
+    """The number of nodes of a job that follows the size of the cluster: its warden has seen that its pipeline can have them.
+
+    as_of: its author had read the cluster's log up to here. anew: all its nodes begin anew with that number, as they keep
+    nothing that would have to be moved; otherwise those that stay go on.
+    """
+
+    job: str
+    revision: int
+    as_of: int
+    nodes: int
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True)
 class JobResized:
     """The log of a job's pipeline says how many nodes its layout has, and no change of it is under way.
 
@@ -238,6 +267,8 @@ ClusterEntry = (
     | KillJob
     | ResizeJob
     | SetStandbys
+    | SetBounds
+    | FitJob
     | JobResized
     | CompleteTask
     | TaskFailed

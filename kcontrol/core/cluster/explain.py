@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
+from kcontrol.core.cluster.jobs import runs
 from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Scheduler, TaskSpec
 from kcontrol.core.cluster.schedule.shares import least
-
-
-def runs(replica: Replica, job: ClusterJob) -> bool:
-    """Whether each open task has all that it needs at least, and the job at least one unit."""
-    places = replica.allocations.get(job.name, {})
-    enough = all(
-        len(places.get(task.name, ())) >= task.min and all(places.get(task.name, ()))
-        for task in job.open_tasks
-    )
-    return enough and any(places.values())
 
 
 def explain(replica: Replica, job: ClusterJob) -> str:

@@ -6,8 +6,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import CompleteTask, KillJob, ResizeJob, SetStandbys, SubmitJob
-from kcontrol.core.cluster.model import RESUMED_LEVEL, STANDBY, ClusterJob, JobState, Place, TaskSpec
+from kcontrol.core.cluster.entries import (
+    CompleteTask,
+    KillJob,
+    ResizeJob,
+    SetBounds,
+    SetStandbys,
+    SubmitJob,
+)
+from kcontrol.core.cluster.model import (
+    RESUMED_LEVEL,
+    STANDBY,
+    Bounds,
+    ClusterJob,
+    JobState,
+    Place,
+    Replica,
+    TaskSpec,
+)
 
 
 def on_submit(change: Change, entry: SubmitJob) -> None:
@@ -26,11 +42,23 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
         change.put_job(replace(known, touched=change.offset, request=entry.request))
         return
     else:
-        job = replace(_resumed(known, job), id=known.id, standbys=known.standbys if job.takes_standbys else 0)
+        job = _with_what_is_not_submitted(known, replace(_resumed(known, job), id=known.id))
         change.put_job(job)
-        _place_anew(change, job)
+        place_anew(change, job)
     forget_bad(change, entry.job)
     change.reschedule = True
+
+
+def _with_what_is_not_submitted(known: ClusterJob, job: ClusterJob) -> ClusterJob:
+    """Of an active job: wishes of their own, which another package leaves as they are."""
+    standbys = known.standbys if job.takes_standbys else 0
+    if known.bounds is None or not job.resizable or not within(known.bounds, job.nodes):
+        return replace(job, standbys=standbys)
+    return replace(job, standbys=standbys, bounds=known.bounds, percentage=known.percentage)
+
+
+def within(bounds: Bounds, nodes: int) -> bool:
+    return bounds.least <= nodes and (bounds.most is None or nodes <= bounds.most)
 
 
 def _resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
@@ -41,7 +69,7 @@ def _resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
     return replace(job, kept=known.kept, most=max(known.most, job.nodes))
 
 
-def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob | SetStandbys) -> None:
+def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob | SetStandbys | SetBounds) -> None:
     """Raises EntryRejectedError for a wish that was made before the newest one about its job counted."""
     known = change.replica.jobs.get(entry.job)
     if entry.as_of < (change.replica.forgotten if known is None else known.touched):
@@ -65,12 +93,14 @@ def _check(change: Change, entry: SubmitJob) -> None:
 
 
 def _asks_the_same(known: ClusterJob, entry: SubmitJob) -> bool:
+    """What follows the size of the cluster has its percentage by a wish of its own."""
+    percentage = entry.percentage if known.bounds is None else known.percentage
     return (known.package, known.tasks, known.task_scheduler, known.percentage) == (
-        *(entry.package, entry.tasks, entry.task_scheduler, entry.percentage),
+        *(entry.package, entry.tasks, entry.task_scheduler, percentage),
     )
 
 
-def _place_anew(change: Change, job: ClusterJob) -> None:
+def place_anew(change: Change, job: ClusterJob) -> None:
     """A new revision runs where the one before does, as new processes."""
 
     def moved(task: TaskSpec) -> tuple[Place | None, ...]:
@@ -127,3 +157,13 @@ def on_complete(change: Change, entry: CompleteTask) -> None:
         change.reschedule = True
     else:
         finish(change, replace(job, state=JobState.COMPLETED, error=""))
+
+
+def runs(replica: Replica, job: ClusterJob) -> bool:
+    """Whether each open task has all that it needs at least, and the job at least one unit."""
+    places = replica.allocations.get(job.name, {})
+    enough = all(
+        len(places.get(task.name, ())) >= task.min and all(places.get(task.name, ()))
+        for task in job.open_tasks
+    )
+    return enough and any(places.values())

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 6
+LATEST_LEVEL = 7
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
@@ -25,6 +25,8 @@ AS_OF_LEVEL = 5
 """From here on what operators wish, too, says how far they had read, and so counts once."""
 STANDBY_LEVEL = 6
 """From here on jobs may have standbys."""
+BOUNDS_LEVEL = 7
+"""From here on jobs may have as many nodes as the cluster has room for, between bounds."""
 
 STANDBY = "standby"
 """As the task of a unit: a process that has no number yet, and is given that of a node which loses its place."""
@@ -155,6 +157,15 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of the nodes of a job that follows the size of the cluster: from `least` to `most` (None: as many as there is room
+    for)."""
+
+    least: int
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Who runs a unit or a coordinator, and the offset of the entry that put it there.
 
@@ -186,6 +197,7 @@ class ClusterJob:
     tasks that are complete. kept: while it is being given another number of nodes, so many are not taken
     away, because its pipeline's layout has them; 0: it is not; of an ended job: it was. most: so many it may have by now.
     standbys: so many processes are to stand by for its nodes. error: why it has failed, or why its standbys were given up.
+    bounds: None: it has the number of nodes that was asked for, whatever the size of the cluster.
     """
 
     name: str
@@ -203,6 +215,7 @@ class ClusterJob:
     kept: int = field(default=0, metadata={LEFT_OUT: 0})
     most: int = field(default=0, metadata={LEFT_OUT: 0})
     standbys: int = field(default=0, metadata={LEFT_OUT: 0})
+    bounds: Bounds | None = field(default=None, metadata={LEFT_OUT: None})
 
     @property
     def open_tasks(self) -> tuple[TaskSpec, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core.cluster import failures, jobs, joining, resizing, standbys, upkeep
+from kcontrol.core.cluster import failures, fitting, jobs, joining, resizing, standbys, upkeep
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import (
     Abort,
@@ -21,6 +21,7 @@ from kcontrol.core.cluster.entries import (
     ConfirmSnapshot,
     Drain,
     DrainAgent,
+    FitJob,
     JobResized,
     KillJob,
     Leave,
@@ -30,6 +31,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
     ResizeJob,
+    SetBounds,
     SetPolicy,
     SetStandbys,
     SubmitJob,
@@ -52,6 +54,8 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     ResizeJob: resizing.on_resize,
     JobResized: resizing.on_resized,
     SetStandbys: standbys.on_set_standbys,
+    SetBounds: fitting.on_set_bounds,
+    FitJob: fitting.on_fit,
     CompleteTask: jobs.on_complete,
     TaskFailed: failures.on_task_failed,
     Drain: upkeep.on_drain,

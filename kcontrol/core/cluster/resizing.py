@@ -23,14 +23,20 @@ def on_resize(change: Change, entry: ResizeJob) -> None:
         raise EntryRejectedError("it has no number of nodes that is given")
     if not 1 <= entry.nodes <= change.replica.policy.job_nodes:
         raise EntryRejectedError("more nodes than a job may have, or none")
-    asked = replace(job, touched=change.offset, request=entry.request)
+    # Who says a number does not want it to follow the size of the cluster.
+    asked = replace(job, touched=change.offset, request=entry.request, bounds=None)
     if entry.nodes == job.nodes:
         change.put_job(asked)
         return
-    task = replace(job.tasks[0], min=entry.nodes, max=entry.nodes)
+    give_another_number(change, asked, entry.nodes)
+
+
+def give_another_number(change: Change, job: ClusterJob, nodes: int) -> None:
+    """Those that stay go on."""
+    task = replace(job.tasks[0], min=nodes, max=nodes)
     # What was asked for before may have come about by now.
-    most = max(job.most, job.nodes, entry.nodes)
-    change.put_job(replace(asked, tasks=(task,), kept=job.kept or job.nodes, most=most))
+    most = max(job.most, job.nodes, nodes)
+    change.put_job(replace(job, tasks=(task,), kept=job.kept or job.nodes, most=most))
     forget_bad(change, job.name)
     change.reschedule = True
 

@@ -22,7 +22,7 @@ from kcontrol.core.cluster.entries import (
     Notify,
     SubmitJob,
 )
-from kcontrol.core.cluster.explain import runs
+from kcontrol.core.cluster.jobs import runs
 from kcontrol.core.cluster.model import (
     EMPTY,
     Agent,

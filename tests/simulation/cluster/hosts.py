@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.end_wards import ended_jobs
@@ -14,14 +15,17 @@ from kcontrol.core.cluster.entries import (
     ClusterEntry,
     ConfirmSnapshot,
     DrainAgent,
+    FitJob,
     JobResized,
     ProposeSnapshot,
     ResizeJob,
+    SetBounds,
     SetPolicy,
     SetStandbys,
 )
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
+    BOUNDS_LEVEL,
     RESIZE_LEVEL,
     STANDBY,
     STANDBY_LEVEL,
@@ -43,6 +47,7 @@ from tests.simulation.cluster.invariants import (
     NOT_STOPPED,
     SAME_VALUE,
 )
+from tests.simulation.cluster.layouts import KEEP_NOTHING
 from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
@@ -55,6 +60,7 @@ LIMITS = AgentLimits(
     backoff_ms=2 * TICK_MS,
     longest_backoff_ms=20 * TICK_MS,
     failures=2,
+    steady_ms=12 * TICK_MS,
 )
 WAYS = ("log write", "log read", "beats write", "beats read", "control")
 """What a host may be cut off from."""
@@ -183,6 +189,8 @@ class HostAgent:
         if isinstance(entry, DrainAgent | SetPolicy) and self.host.code_level < AS_OF_LEVEL:
             entry = None
         if isinstance(entry, SetStandbys) and self.host.code_level < STANDBY_LEVEL:
+            entry = None
+        if isinstance(entry, SetBounds | FitJob) and self.host.code_level < BOUNDS_LEVEL:
             entry = None
         self.machine.read(offset, entry)
         require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
@@ -324,6 +332,7 @@ class HostAgent:
                 if ward in self.world.done:
                     self.machine.task_done(ward)
             self.see_layouts()
+            self.see_fits()
             self.tell_ends()
 
     def asks(self) -> list[str]:
@@ -343,6 +352,13 @@ class HostAgent:
             if layout is not None and layout.runs:
                 found, asks = layout.look(one)
                 self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))
+
+    def see_fits(self) -> None:
+        """Pipelines can have as many nodes as there is room for."""
+        for one in self.machine.fittings(self.world.now_ms):
+            layout = self.world.layouts.get(one.job)
+            if layout is not None and layout.runs:
+                self.machine.fitted(one, one.nodes, one.job in KEEP_NOTHING)
 
     def tell_ends(self) -> None:
         """Have pipelines stopped whose jobs have ended. What it was about to say it may say late."""

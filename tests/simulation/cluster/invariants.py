@@ -12,21 +12,24 @@ from kcontrol.core.cluster.entries import (
     ClusterEntry,
     CompleteTask,
     DrainAgent,
+    FitJob,
     JobResized,
     KillJob,
     Leave,
     Prepare,
     ResizeJob,
+    SetBounds,
     SetPolicy,
     SetStandbys,
     SubmitJob,
 )
-from kcontrol.core.cluster.explain import runs
+from kcontrol.core.cluster.jobs import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
 from kcontrol.core.cluster.model import RESUMED_LEVEL, STANDBY, Replica, Scheduler, Unit, bad_key
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
 from kcontrol.core.cluster.wards import Ward
+from tests.simulation.cluster.fits import check_fits
 from tests.simulation.cluster.layouts import running_layouts
 from tests.simulation.cluster.standing import check_standbys, is_tagged, leaves_a_node
 from tests.simulation.invariants import require
@@ -124,6 +127,7 @@ def check_entry(world: ClusterWorld, done: Applied) -> None:
     check_jobs(done)
     check_layouts(world, done)
     check_standbys(done)
+    check_fits(done)
     check_requests(world, done)
     check_log(world, done)
 
@@ -221,7 +225,8 @@ def check_layouts(world: ClusterWorld, done: Applied) -> None:
     for name, layout in running_layouts(world).items():
         most = done.after.jobs[name].open_tasks[0].max
         require(most is not None and most >= layout.nodes, KEEPS_LAYOUT, (name, most, layout.nodes))
-    if isinstance(done.entry, ResizeJob | JobResized):
+    goes_on = isinstance(done.entry, FitJob) and not done.entry.anew
+    if goes_on or isinstance(done.entry, ResizeJob | JobResized):
         tagged = is_tagged(done.after)
         before, now = done.before.places(), done.after.places()
         used = Counter(place.agent for place in now.values())
@@ -250,7 +255,7 @@ def check_no_needless_wait(value: Replica) -> None:
 
 
 def check_requests(world: ClusterWorld, done: Applied) -> None:
-    if isinstance(done.entry, SubmitJob | KillJob | ResizeJob | SetStandbys):
+    if isinstance(done.entry, SubmitJob | KillJob | ResizeJob | SetStandbys | SetBounds):
         request = (done.entry.job, done.entry.request)
         world.carried_out[request] += 1
         require(world.carried_out[request] == 1, CARRIED_OUT_ONCE, request)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TASK = "nodes"
 """Of jobs that can be resized."""
+KEEP_NOTHING = ("orders", "waves")
+"""Pipelines that begin anew with another number of nodes, where they follow the size of the cluster."""
 ONLY_WHILE_RESIZED = "no layout is changed by agents while its job is given no other number of nodes"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kcontrol.core.cluster.liveness import is_heard
 from kcontrol.core.cluster.model import STANDBY
 from kcontrol.core.cluster.resizing import is_known
+from tests.simulation.cluster.fits import not_fitted
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import SAME_AT_REST
 from tests.simulation.cluster.layouts import can_be_made, running_layouts
@@ -27,6 +28,7 @@ def not_at_rest(s: ClusterSchedule) -> str | None:
         or _not_completed(s)
         or _not_placed(s)
         or _not_resized(s)
+        or not_fitted(s)
         or _too_many(s)
     )
 

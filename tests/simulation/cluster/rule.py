@@ -26,10 +26,12 @@ class ClusterRule:
     as_of: bool = False
     stands: bool = False
     """Whether jobs have standbys, and so are resized as well."""
+    fits: bool = False
+    """Whether jobs follow the size of the cluster, and so are resized as well."""
 
     def schedule(self, seed: int) -> ClusterSchedule:
-        resizes = self.resizes or self.stands
-        more = self.two_codes, resizes, self.ends, self.as_of, self.stands
+        resizes = self.resizes or self.stands or self.fits
+        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits
         return ClusterSchedule(seed, self.likely, *more)
 
     def __str__(self) -> str:

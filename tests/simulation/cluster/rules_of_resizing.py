@@ -43,7 +43,7 @@ def _another_number_is_another_revision() -> Patches:
         right(change, entry)
         job = replace(change.replica.jobs[entry.job], revision=change.offset)
         change.put_job(job)
-        jobs._place_anew(change, job)
+        jobs.place_anew(change, job)
 
     right = resizing.on_resize
     return (patch.dict(replica_module.HANDLERS, {ResizeJob: on_resize}),)

@@ -21,9 +21,10 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
-    LATEST_LEVEL,
+    BOUNDS_LEVEL,
     RESUMED_LEVEL,
     STANDBY,
+    STANDBY_LEVEL,
     ClusterPolicy,
     Scheduler,
 )
@@ -62,6 +63,7 @@ class ClusterSchedule:
         ends: bool | None = None,
         as_of: bool | None = None,
         stands: bool | None = None,
+        fits: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -88,7 +90,12 @@ class ClusterSchedule:
         drawn = self.standing.random() < 0.3
         self.stands = self.resizes and (drawn if stands is None else stands)
         """Whether jobs have standbys."""
-        newest = LATEST_LEVEL if self.stands else newest
+        newest = STANDBY_LEVEL if self.stands else newest
+        self.fitting = Random(f"fitting {seed}")
+        drawn = self.fitting.random() < 0.3
+        self.fits = self.resizes and (drawn if fits is None else fits)
+        """Whether jobs follow the size of the cluster."""
+        newest = BOUNDS_LEVEL if self.fits else newest
         self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
@@ -181,6 +188,8 @@ class ClusterSchedule:
             self.user.ends_and_begins()
         if self.stands and self.standing.random() < 0.12:
             self.user.stands()
+        if self.fits and self.fitting.random() < 0.12:
+            self.user.bounds()
         if self.resizes and self.resizing.random() < 0.1 and asker_frozen(self):
             self.done[asker_frozen.__name__] += 1
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.entries import TaskFailed
-from kcontrol.core.cluster.explain import runs
+from kcontrol.core.cluster.jobs import runs
 from kcontrol.core.cluster.model import STANDBY, Agent, ClusterJob, Place, Replica, Unit
 from tests.simulation.invariants import require
 

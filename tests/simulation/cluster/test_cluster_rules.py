@@ -35,6 +35,7 @@ from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
 from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
+from tests.simulation.cluster.rules_of_fits import RULES_OF_FITS
 from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
 from tests.simulation.cluster.rules_of_standbys import RULES_OF_STANDBYS
 from tests.simulation.invariants import Violation
@@ -245,7 +246,7 @@ def _units_are_put_where_they_failed() -> Patches:
 
 
 def _a_new_revision_is_left_to_old_processes() -> Patches:
-    return (patch.object(jobs, "_place_anew", lambda change, job: None),)
+    return (patch.object(jobs, "place_anew", lambda change, job: None),)
 
 
 def _what_an_overtaken_entry_put_here_stays() -> Patches:
@@ -386,6 +387,7 @@ RULES = [
     *RULES_OF_RESIZING,
     *RULES_OF_ENDS,
     *RULES_OF_STANDBYS,
+    *RULES_OF_FITS,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(

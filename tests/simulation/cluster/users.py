@@ -13,6 +13,7 @@ from kcontrol.core.cluster.entries import (
     KillJob,
     RaiseLevel,
     ResizeJob,
+    SetBounds,
     SetPolicy,
     SetStandbys,
     SubmitJob,
@@ -100,6 +101,22 @@ class User:
         s.say(
             SetStandbys(job, f"q{self._requests}", len(s.world.log) - 1, s.standing.choice((0, 1, 1, 1, 2)))
         )
+
+    def bounds(self) -> None:
+        """That a job, mostly one that runs, follows the size of the cluster, or does not; or first the level that knows of
+        it. Sometimes it has another number of nodes than these bounds allow."""
+        s = self._schedule
+        self._requests += 1
+        if s.world.truth.level < s.newest_level and s.fitting.random() < 0.7:
+            s.say(RaiseLevel(s.world.truth.level + 1))
+            return
+        active = {job.name: job for job in s.world.truth.active()}
+        name = s.fitting.choice(sorted(active) if active and s.fitting.random() < 0.9 else JOBS)
+        nodes = active[name].nodes if name in active else 1
+        least = s.fitting.randint(1, nodes + 1)
+        most = s.fitting.choice((None, None, nodes, nodes + 1, nodes + 2))
+        percentage = s.fitting.choice((0, 20, 40, 75))
+        s.say(SetBounds(name, f"q{self._requests}", len(s.world.log) - 1, least, most, percentage))
 
     def ends_and_begins(self) -> None:
         """A job that is being given another number of nodes is killed; one that was is submitted again, mostly with the number

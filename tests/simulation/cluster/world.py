@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob
+from kcontrol.core.cluster.entries import ClusterEntry, FitJob, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, RESUMED_LEVEL, Mark, Unit
 from kcontrol.core.cluster.replica import apply
@@ -93,7 +93,7 @@ class ClusterWorld:
         for name, layout in running_layouts(self).items():
             if not self.is_active(name):
                 layout.end(self.truth.level >= RESUMED_LEVEL)
-        job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob) else None
+        job = self.truth.jobs.get(entry.job) if isinstance(entry, SubmitJob | FitJob) else None
         if job is None or job.revision != self.truth.offset:
             return
         layout = self.layouts.setdefault(job.name, PipelineLayout(job.name))

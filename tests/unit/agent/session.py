@@ -10,7 +10,8 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.session import AgentSession, SessionOptions
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
@@ -76,11 +77,11 @@ class Session:
         limits = AgentLimits()
         self.machine = AgentMachine(ME, limits, SystemClock().monotonic_ms())
         processes = HostProcesses(self.disk.units, 1_000)
-        part = {name: parts.get(name, Part()) for name in ("store", "warden", "resizes", "ends")}
+        part = {name: parts.get(name, Part()) for name in ("store", "warden", "resizes", "fits", "ends")}
         self.session = AgentSession(
             *(self.machine, self.disk, cast(Any, log), cast(Any, self.beats), cast(Any, part["store"])),
-            *(processes, cast(Any, part["warden"]), cast(Any, part["resizes"]), cast(Any, part["ends"])),
-            *(cast(Any, None), self.told.append, options, limits),
+            *(processes, cast(Any, part["warden"]), cast(Any, part["resizes"]), cast(Any, part["fits"])),
+            *(cast(Any, part["ends"]), cast(Any, None), self.told.append, options, limits),
         )
 
     def __enter__(self) -> Session:

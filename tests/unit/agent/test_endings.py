@@ -15,7 +15,8 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.session import AgentSession, SessionOptions
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Drain, KillJob, Prepare, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import ClusterJob, TaskSpec, Unit
@@ -75,7 +76,7 @@ class Life:
         self.told: list[str] = []
         nobody = cast(Any, None)
         self.session = AgentSession(
-            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, nobody, nobody, nobody),
+            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 4),
             *(command, self.told.append, SessionOptions(restart_ms=0), limits),
         )
         self.log = log

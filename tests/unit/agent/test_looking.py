@@ -9,8 +9,8 @@ import pytest
 from kcontrol.apps.agent import looking
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.backoff import Deadline
-from kcontrol.core.cluster.entries import ClusterEntry, KillJob, Prepare, SubmitJob
-from kcontrol.core.cluster.model import TaskSpec
+from kcontrol.core.cluster.entries import ClusterEntry, KillJob, Prepare, RaiseLevel, SubmitJob
+from kcontrol.core.cluster.model import LATEST_LEVEL, TaskSpec
 from kcontrol.errors import ClusterError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry
@@ -79,3 +79,20 @@ def test_who_is_shown_it_by_nobody_is_told_that_it_is_in_the_log(
     monkeypatch.setattr(looking, "Deadline", lambda _timeout_ms: Deadline(0))
     with pytest.raises(ClusterError, match="entry 2 of the cluster's log, which has the wish"):
         kill(view)
+
+
+def test_a_level_that_the_newest_entry_raises_beyond_what_is_known_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, view: ClusterView
+) -> None:
+    newer = LATEST_LEVEL + 1
+    agent = Prepare("a", "a-1", slots=1, levels=(1, newer))
+    monkeypatch.setattr(view._log, "entries", [agent, *(RaiseLevel(level) for level in range(2, newer + 1))])
+
+    async def play() -> None:
+        for _ in range(2):
+            with pytest.raises(
+                ClusterError, match=f"level is {newer}, and this version knows {LATEST_LEVEL}"
+            ):
+                await view.look()
+
+    asyncio.run(play())

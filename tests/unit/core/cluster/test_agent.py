@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import (

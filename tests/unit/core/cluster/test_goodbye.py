@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.agent import AgentMachine
+from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import Abort, ClusterEntry, Leave, Notify
 from tests.unit.core.cluster.made import incarnation, prepare

@@ -17,6 +17,7 @@ from kcontrol.core.cluster.entries import (
     ConfirmSnapshot,
     Drain,
     DrainAgent,
+    FitJob,
     JobResized,
     KillJob,
     Leave,
@@ -26,6 +27,7 @@ from kcontrol.core.cluster.entries import (
     ProposeSnapshot,
     RaiseLevel,
     ResizeJob,
+    SetBounds,
     SetPolicy,
     SetStandbys,
     SubmitJob,
@@ -88,6 +90,13 @@ def resized() -> tuple[Replica, JobResized]:
     return value, JobResized("job", value.jobs["job"].revision, value.offset, 2)
 
 
+def bounded() -> tuple[Replica, FitJob]:
+    """A job that follows the size of the cluster: 4 slots with any host away."""
+    value = running()
+    value = after(value, SetBounds("job", "bounds", value.offset, 1, None, 0))
+    return value, FitJob("job", value.jobs["job"].revision, value.offset, 4, anew=False)
+
+
 def completed() -> tuple[Replica, CompleteTask]:
     """One of two tasks, so that the job goes on."""
     value = members()
@@ -120,6 +129,9 @@ def cases() -> list[tuple[Replica, ClusterEntry]]:
         (runs, resize(runs)),
         resized(),
         (runs, SetStandbys("job", "stand", runs.offset, 1)),
+        (runs, SetBounds("job", "bounds", runs.offset, 1, 3, 20)),
+        bounded(),
+        (bounded()[0], replace(bounded()[1], anew=True)),
         completed(),
         (runs, failed(runs)),
         (runs, replace(failed(runs), useless=True)),

@@ -18,7 +18,7 @@ export function agents() {
     h("div", { class: "title", key: "title" }, h("h1", {}, "Hosts")),
     h("p", { class: "about", key: "about" }, `${counted(cluster.members, "agent")}, ${room}. Scheduler: ${cluster.scheduler}.`),
     panel("hosts", "Agents", hostTable(hosts)),
-    panel("jobs", "Jobs", jobs.length ? jobTable(jobs) : h("p", { class: "empty" }, "No job was placed yet: kcontrol place FILE.py --job NAME"), reasons(jobs)),
+    panel("jobs", "Jobs", jobs.length ? jobTable(jobs) : h("p", { class: "empty" }, "No job was placed yet: kcontrol place FILE.py --job NAME"), reasons(jobs), followed(jobs)),
     panel("log", "What happened", entryTable(entries)),
     h("p", { class: "asof", key: "asof" }, `As of offset ${count(cluster.as_of)} of the cluster's log.`),
   ];
@@ -69,6 +69,13 @@ function reasons(jobs) {
   return jobs
     .filter((job) => job.waits || job.error)
     .map((job) => h("p", { class: "note bad", key: job.job }, `${job.job}: ${job.waits || job.error}`));
+}
+
+/** Jobs whose number of nodes follows the size of the cluster. */
+function followed(jobs) {
+  return jobs
+    .filter((job) => job.bounds && job.state === "active")
+    .map((job) => h("p", { class: "note", key: `${job.job}-bounds` }, `${job.job}: ${job.bounds_text}; has ${count(job.nodes)}, room for ${count(job.bounds.room)}`));
 }
 
 function entryTable(entries) {
