@@ -9,13 +9,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import psutil
 import psycopg
 
+from tests.support.patience import HANG_S
 from tests.support.ports import free_ports
 
 VARIABLE = "KCONTROL_TEST_POSTGRES"
@@ -95,6 +97,23 @@ class PostgresServer:
     def stop(self, how: str = "immediate") -> None:
         """how: as a crash, or `fast`, which ends sessions."""
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", how, "stop")
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes, as when the machine is gone."""
+        first = psutil.Process(int((self._data / "postmaster.pid").read_text().split()[0]))
+        family = [first, *first.children(recursive=True)]
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        _, left = psutil.wait_procs(family, HANG_S)
+        assert not left, "it has not ended"
+
+    def own_directory(self, path: Path) -> Path:
+        """A new one that the server may write to."""
+        path.mkdir()
+        if self._user is not None:
+            shutil.chown(path, self._user)
+        return path
 
     def new_database(self) -> Database:
         """An empty one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from kcontrol.adapters.postgres.rows import RowRules
 from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
 from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 from kcontrol.apps.deliver.delivery import DeliveryOptions
+from kcontrol.apps.deliver.progress import DeliveryState
 from kcontrol.core.step.following import RecordPlace
 from kcontrol.errors import ConfigurationError, DeliveryHaltedError, ReplacedError, TargetAwayError
 from kcontrol.settings.cluster import ClusterSettings
@@ -21,6 +23,7 @@ from tests.integration.deliver.lives import (
     POINTS,
     TABLE,
     Life,
+    Until,
     ended,
     expected_newest,
     expected_rows,
@@ -34,6 +37,7 @@ from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.support.patience import HANG_S
 from tests.support.postgres import Database
 from tests.support.processes import until
+from tests.support.small_disk import BALLAST, fill, small_disk
 
 STEPS = 8
 APPEND = f"CREATE TABLE {TABLE} (step bigint, key int, value bigint)"
@@ -142,6 +146,30 @@ def test_a_server_that_is_killed_in_the_middle_of_a_step_has_it_once(life: Life,
     wake(held)
     assert ended(held) == 0
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
+
+
+def test_a_full_disk_is_said_and_waited_out(life: Life, database: Database) -> None:
+    """Of a tablespace. Once there is room it goes on by itself, and nothing is lost or there twice."""
+    with small_disk(database.server.directory / "small", 4_096) as disk, ThreadPoolExecutor(1) as pool:
+        database.run(f"CREATE TABLESPACE small LOCATION '{database.server.own_directory(disk / 'space')}'")
+        # A page of 8 kB has a step or two.
+        database.run(f"{APPEND} WITH (fillfactor = 10) TABLESPACE small")
+        live(dataclasses.replace(life, until=2))
+        fill(disk)
+        progress = Until(life.until)
+        running = pool.submit(live, life, progress)
+        try:
+            until(lambda: progress.facts.errors > 3 or running.done(), "it has tried four times", HANG_S)
+            assert not running.done(), running.exception()
+            assert progress.facts.state is DeliveryState.AWAY
+            assert "No space left on device" in progress.facts.reason
+            assert "\n" not in progress.facts.reason
+        finally:
+            (disk / BALLAST).unlink()
+        running.result(HANG_S)
+        assert _rows(database) == expected_rows(range(1, STEPS + 1))
+        database.run(f"DROP TABLE {TABLE}")
+        database.run("DROP TABLESPACE small")
 
 
 def test_a_database_that_stays_away_is_given_up(life: Life, database: Database) -> None:
