@@ -33,6 +33,8 @@ class FilesServer:
         self.files: dict[str, tuple[bytes, str]] = {}
         self.faults: Counter[str] = Counter()
         self.asked: list[tuple[int, int]] = []
+        self.refuses_with = 0
+        """The status that everything is answered with; 0: nothing is refused."""
         self.dies_at = 0
         """The answer in whose midst this process ends; 0: none."""
 
@@ -77,6 +79,8 @@ def serving_files(port: int = 0) -> Iterator[FilesServer]:
 
 def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
     found = files.files.get(request.path)
+    if files.refuses_with:
+        return _send(request, files.refuses_with, b"", {})
     if files.takes("away"):
         return _send(request, 503, b"", {})
     if files.takes("redirect"):
