@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcontrol.requests.push.bodies import content_of
-from kcontrol.requests.push.log import OtherRowsError, Push, Pushed
+from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, always
 from kcontrol.sessions.ports import Clock
 from kcontrol.wire.pushed import PushedEnd, PushedRequest
 
@@ -17,12 +19,13 @@ class MemoryPushLog:
         self._clock, self._end = clock, begin
         self._known: dict[str, PushedRequest] = {}
 
-    async def push(self, push: Push) -> Pushed:
+    async def push(self, push: Push, check_room: Callable[[], None] = always) -> Pushed:
         content = content_of(push.rows)
         known = self._known.get(push.request_id)
         if known is not None and known.content != content:
             raise OtherRowsError(f"request {push.request_id!r} has pushed other rows already")
         if known is None:
+            check_room()
             self._end += len(push.rows)
             item, count = push.input, len(push.rows)
             known = self._known[push.request_id] = PushedRequest(

@@ -1,14 +1,24 @@
 """A server of files over HTTP with ranges and entity tags, as web servers and stores of objects have them, and with their
-faults."""
+faults.
+
+    python -m tests.support.files_server PORT FILE NTH
+
+is one as a process of its own, of one file, which kills itself with SIGKILL in the midst of its NTH answer; 0: never.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
@@ -23,6 +33,10 @@ class FilesServer:
         self.files: dict[str, tuple[bytes, str]] = {}
         self.faults: Counter[str] = Counter()
         self.asked: list[tuple[int, int]] = []
+        self.refuses_with = 0
+        """The status that everything is answered with; 0: nothing is refused."""
+        self.dies_at = 0
+        """The answer in whose midst this process ends; 0: none."""
 
     def put(self, path: str, data: bytes, tag: str) -> str:
         """Returns its URL."""
@@ -38,8 +52,8 @@ class FilesServer:
 
 
 @contextmanager
-def serving_files() -> Iterator[FilesServer]:
-    """On a port of loopback, for as long as it is open."""
+def serving_files(port: int = 0) -> Iterator[FilesServer]:
+    """On a port of loopback, for as long as it is open. port: 0 for any."""
     shared: list[FilesServer] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -51,7 +65,7 @@ def serving_files() -> Iterator[FilesServer]:
         def log_message(self, *_: Any) -> None:
             """Nobody reads it."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     shared.append(FilesServer(f"http://127.0.0.1:{server.server_address[1]}"))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -65,6 +79,8 @@ def serving_files() -> Iterator[FilesServer]:
 
 def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
     found = files.files.get(request.path)
+    if files.refuses_with:
+        return _send(request, files.refuses_with, b"", {})
     if files.takes("away"):
         return _send(request, 503, b"", {})
     if files.takes("redirect"):
@@ -87,6 +103,11 @@ def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
         headers["Content-Encoding"] = "gzip"
     files.asked.append((begin, stop))
     headers["Content-Range"] = f"bytes {begin}-{stop - 1}/{len(data)}"
+    if len(files.asked) == files.dies_at:
+        _send(
+            request, 206, data[begin : (begin + stop) // 2], {**headers, "Content-Length": str(stop - begin)}
+        )
+        os.kill(os.getpid(), signal.SIGKILL)
     if files.takes("short"):
         stop -= 1
     return _send(request, 206, data[begin:stop], headers)
@@ -94,7 +115,16 @@ def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
 
 def _send(request: BaseHTTPRequestHandler, code: int, body: bytes, headers: dict[str, str]) -> None:
     request.send_response(code)
-    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+    for name, value in {"Content-Length": str(len(body)), **headers}.items():
         request.send_header(name, value)
     request.end_headers()
     request.wfile.write(body)
+
+
+if __name__ == "__main__":
+    _port, _file, _dies_at = sys.argv[1:]
+    _data = Path(_file).read_bytes()
+    with serving_files(int(_port)) as _server:
+        _server.dies_at = int(_dies_at)
+        _server.put(f"/{Path(_file).name}", _data, f'"{hashlib.sha256(_data).hexdigest()}"')
+        threading.Event().wait()

@@ -209,8 +209,8 @@ def _invalid(body: Any) -> str:
 
 
 @contextmanager
-def serving(user_info: str = "") -> Iterator[Registry]:
-    """A registry that answers at its `url`."""
+def serving(user_info: str = "", port: int = 0) -> Iterator[Registry]:
+    """A registry that answers at its `url`. port: of loopback; 0 for any."""
     registry = Registry(user_info=user_info)
 
     class Handler(BaseHTTPRequestHandler):
@@ -241,7 +241,7 @@ def serving(user_info: str = "") -> Iterator[Registry]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     registry.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

@@ -23,6 +23,7 @@ TIMEOUT_S = 30.0
 _CONTENT_RANGE = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
 _AGAIN = (408, 425, 429)
 """And all from 500 on: another try may give it."""
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class OpenedUrl:
@@ -38,7 +39,7 @@ class OpenedUrl:
         return self._version.size_bytes
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """So many bytes from `at` on, fewer at the end. Raises InputGoneError: it is another version, or not there.
+        """So many bytes from `at` on, fewer at the end. Raises InputGoneError: it is another version, not there, or not for us.
         RetriableError: the server did not give it now."""
         to = min(at + size_bytes, self._version.size_bytes)
         if at >= to:
@@ -60,7 +61,7 @@ def opened_url(url: str, version: UrlVersion) -> Iterator[OpenedUrl]:
 
 
 def version_of(url: str) -> UrlVersion:
-    """What is there now. Raises InputGoneError: it is not there. ConfigurationError: no ranges of it can be had.
+    """What is there now. Raises InputGoneError: it is not there, or not for us. ConfigurationError: no ranges of it can be had.
     RetriableError: the server does not answer, or not now."""
     with _client() as client:
         return _version_in(url, _get(client, url, 0, 1, ""))
@@ -101,6 +102,11 @@ def _get(client: httpx.Client, url: str, at: int, to: int, tag: str) -> httpx.Re
         )
     if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _AGAIN:
         raise RetriableError(f"{url} answers {code} {answer.reason_phrase}")
+    if code in _REFUSED:
+        raise InputGoneError(
+            f"{url} may not be read: its server answers {code} {answer.reason_phrase}, and requests carry no login: "
+            "have it given to the hosts of nodes and executors without one"
+        )
     if code == HTTPStatus.PRECONDITION_FAILED:
         raise InputGoneError(f"{url} is another version than {tag}, which its steps have read")
     if code not in (HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):

@@ -83,8 +83,12 @@ async def push_rows(
     rules = rules_for(pipeline.pipeline, item, key, desk.limits)
     request_id = str(uuid.uuid4()) if idempotency_key is None else check_request_id(idempotency_key)
     rows = await asyncio.to_thread(rows_of, await request.body(), media_type, rules)
-    check_room(pipeline, item, desk.ends(pipeline.pipeline, item.topic_id), len(rows), desk.max_queued_rows)
-    pushed = await desk.log.push(Push(pipeline.pipeline, item, request_id, rows))
+
+    def check() -> None:
+        pushed_to = desk.ends(pipeline.pipeline, item.topic_id)
+        check_room(pipeline, item, pushed_to, len(rows), desk.max_queued_rows)
+
+    pushed = await desk.log.push(Push(pipeline.pipeline, item, request_id, rows), check)
     desk.saw(pushed)
     records = parse_token(pushed.request.token)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,11 +47,18 @@ class Pushed:
     remembered_until_ms: int
 
 
+def always() -> None:
+    """There is room for any request."""
+
+
 class PushLog(Protocol):
     """Where rows are pushed to."""
 
-    async def push(self, push: Push) -> Pushed:
+    async def push(self, push: Push, check_room: Callable[[], None] = always) -> Pushed:
         """Returns when they are committed, whoever has committed them.
+
+        check_room: raises if there is no room for these rows. Asked before they are written, and not of a request that is
+        known, which has its answer however much waits.
 
         Raises RetriableError: it is not known whether they are; the same push may be asked for again, of anybody.
         OtherRowsError, TooMuchError, TopicError, InputGoneError, AccessError: nothing of this push is written.

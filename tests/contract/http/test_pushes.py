@@ -141,6 +141,10 @@ def test_more_rows_than_may_wait_are_refused_until_there_is_room(run: Run) -> No
         await api.seen(0, 1)
         taken = await push(api, body, CSV, "a")
         assert (taken.status_code, taken.json()["replayed"]) == (200, False)
+        # Of a request that is known nothing more would wait.
+        again = await push(api, body, CSV, "a")
+        assert (again.status_code, again.json()) == (200, {**taken.json(), "replayed": True})
+        assert "other rows" in told(await push(api, "user\neve\n", CSV, "a"), 409)
         assert "rows wait and" in told(await push(api, body, CSV, "b"), 429)
         assert "in a request, and" in told(await push(api, body + "ann\n", CSV, "c"), 422)
 

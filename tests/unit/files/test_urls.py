@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from kcontrol.adapters.files.facts import files_end, files_id, files_reach
 from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.files.url_watcher import UrlWatcher
+from kcontrol.core.failures import kind_of
 from kcontrol.core.model import BadRecords, FailureKind, InputSpec
+from kcontrol.core.retry import NEVER_RETRIED
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, StepFailedError
 from kcontrol.wire.files import LINES_ID, FileAddress, UrlVersion, version_in
 from tests.support.files_server import FilesServer, serving_files
@@ -101,6 +104,37 @@ def test_what_can_not_be_read_in_ranges_is_refused(server: FilesServer, fault: s
     server.faults[fault] = 1
     with pytest.raises(ConfigurationError, match=f"input 'orders': .*{said}"):
         files_id("orders", topic, "")
+
+
+@pytest.mark.parametrize(("code", "words"), [(401, "401 Unauthorized"), (403, "403 Forbidden")])
+def test_what_may_not_be_read_halts_and_says_what_to_do(server: FilesServer, code: int, words: str) -> None:
+    url = server.put("/a", DATA, '"v1"')
+    topic = address(url)
+    id_ = files_id("orders", topic, "")
+    said = re.escape(f"{url} may not be read: its server answers {words}, and requests carry no login: ")
+    said += "have it given to the hosts of nodes and executors without one"
+    server.refuses_with = code
+    with pytest.raises(ConfigurationError, match=f"^input 'orders': {said}$"):
+        files_id("orders", topic, "")
+    with pytest.raises(InputGoneError, match=f"^input 'orders': {said}; .*resume the pipeline") as failed:
+        lines_of(topic, id_, (0, 100))
+    assert kind_of(failed.value) in NEVER_RETRIED
+
+    item = InputSpec("orders", topic, id_, (0,), (0,), "raw", BadRecords.HALT, "", "")
+    server.refuses_with = 0
+
+    async def told() -> list[str]:
+        found = []
+        async for [seen], _ in UrlWatcher(item, {}, look_s=0.01).arrivals():
+            found.append(seen.topic_id)
+            if len(found) == 2:
+                break
+            server.refuses_with = code
+        return found
+
+    first, second = asyncio.run(told())
+    assert first == id_
+    assert re.fullmatch(said, second), "which is not the input's id, so a coordinator halts"
 
 
 def test_nobody_there_is_a_passing_fault_and_an_empty_file_is_none(server: FilesServer) -> None:

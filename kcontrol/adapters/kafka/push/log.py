@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from kcontrol.errors import (
     RetriableError,
 )
 from kcontrol.requests.push.bodies import InputRow, content_of
-from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError
+from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError, always
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
@@ -59,7 +60,7 @@ class KafkaPushLog:
         self._is_ready = False
         self._forgot_ms = 0
 
-    async def push(self, push: Push) -> Pushed:
+    async def push(self, push: Push, check_room: Callable[[], None] = always) -> Pushed:
         """As the port says."""
         async with self._ready:
             if not self._is_ready:
@@ -75,7 +76,7 @@ class KafkaPushLog:
         while True:
             async with turn:
                 try:
-                    return await self._push(shard, push, key, content)
+                    return await self._push(shard, push, key, content, check_room)
                 except TooMuchError:
                     raise
                 except (RetriableError, FencedError, CommitUnknownError) as error:
@@ -93,7 +94,9 @@ class KafkaPushLog:
             await shard.close()
         await self._partitions.rpc.close()
 
-    async def _push(self, shard: Shard, push: Push, key: str, content: str) -> Pushed:
+    async def _push(
+        self, shard: Shard, push: Push, key: str, content: str, check_room: Callable[[], None]
+    ) -> Pushed:
         if not shard.is_ours:
             await shard.take()
         known = shard.known.get(key)
@@ -104,7 +107,8 @@ class KafkaPushLog:
                     "give each request an id of its own"
                 )
             return self._pushed(known, replayed=True)
-        self._check_room()
+        check_room()
+        self._check_memory()
         placed = await self._placed(push, key)
 
         def request_of(ends: tuple[PushedEnd, ...]) -> PushedRequest:
@@ -156,7 +160,7 @@ class KafkaPushLog:
     def _known(self) -> int:
         return sum(len(shard.known) for shard, _ in self._shards.values())
 
-    def _check_room(self) -> None:
+    def _check_memory(self) -> None:
         if self._known() < self._limits.requests:
             return
         self._forget(now=True)
