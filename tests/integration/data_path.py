@@ -7,7 +7,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,13 +16,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from kcontrol.adapters.kafka.client.background import RawClient, client_for
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
-from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.backoff import Deadline
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
-from tests.support.ports import free_ports
-from tests.support.proxy import Proxy, proxied_properties
+from tests.support.proxy import Proxy
 from tests.support.transactions import TRANSACTION_MS
 
 DEADLINE_S = HANG_S
@@ -185,14 +182,3 @@ def proxied(settings: ClusterSettings, proxy_port: int, target: int) -> Iterator
         yield proxy
     finally:
         in_loop(settings, proxy.__aexit__(None, None, None))
-
-
-@contextmanager
-def broker_behind_proxy(directory: Path) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
-    """A broker of its own, the way to it through a proxy, and that proxy."""
-    port, controller, behind, before = free_ports(4)
-    properties = proxied_properties(port, controller, behind, before)
-    with EmbeddedBroker(directory, port=port, properties=properties) as broker:
-        through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
-        with proxied(through, before, behind) as proxy:
-            yield broker, through, proxy

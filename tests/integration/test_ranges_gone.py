@@ -15,9 +15,10 @@ from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, proxied, table_rows, topic_id
+from tests.integration.conftest import BehindProxy
+from tests.integration.data_path import DEADLINE_S, table_rows, topic_id
 from tests.support.ports import free_ports
-from tests.support.proxy import Cut, proxied_properties
+from tests.support.proxy import Cut
 from tests.support.topics import create_topic
 
 _FETCH = 1
@@ -85,23 +86,18 @@ def test_a_topic_id_that_is_none(settings: ClusterSettings) -> None:
 
 
 @pytest.mark.parametrize("cut", list(Cut))
-def test_a_connection_that_breaks_in_the_middle(tmp_path: Path, cut: Cut) -> None:
-    port, controller, behind, before = free_ports(4)
-    properties = proxied_properties(port, controller, behind, before)
-    with EmbeddedBroker(tmp_path, port=port, properties=properties) as broker:
-        create_topic(broker.settings, "t")
-        fill(broker.settings, "t", 200)
-        through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
-        with proxied(through, before, behind) as proxy:
-            found = RangeReader(through, ReadLimits(fetch_max_bytes=1, together_bytes=1)).read(
-                "in", "t", topic_id(broker.settings, "t"), 0, 0, 200
-            )
-            batches = [next(found)]
-            for _ in range(5):
-                proxy.cut_next(_FETCH, cut)
-                batches.append(next(found))
-            rows = table_rows([*batches, *found])
-        assert [row["offset"] for row in rows] == list(range(200))
+def test_a_connection_that_breaks_in_the_middle(behind_proxy: BehindProxy, cut: Cut) -> None:
+    direct, topic = behind_proxy.direct, behind_proxy.topic()
+    fill(direct, topic, 200)
+    found = RangeReader(behind_proxy.through, ReadLimits(fetch_max_bytes=1, together_bytes=1)).read(
+        "in", topic, topic_id(direct, topic), 0, 0, 200
+    )
+    batches = [next(found)]
+    for _ in range(5):
+        behind_proxy.proxy.cut_next(_FETCH, cut)
+        batches.append(next(found))
+    rows = table_rows([*batches, *found])
+    assert [row["offset"] for row in rows] == list(range(200))
 
 
 def test_a_broker_that_dies_and_comes_back(tmp_path: Path) -> None:

@@ -6,23 +6,18 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
 from kcontrol.errors import InputGoneError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, as_rows, consume, proxied, table_rows, topic_id
-from tests.support.ports import free_ports
-from tests.support.proxy import Cut, Proxy, proxied_properties
-from tests.support.topics import create_topic
+from tests.integration.conftest import BehindProxy
+from tests.integration.data_path import DEADLINE_S, as_rows, consume, table_rows, topic_id
+from tests.support.proxy import Cut
 from tests.support.transactions import transactional as transactional_producer
 from tests.support.transactions import until_settled
 
@@ -98,82 +93,70 @@ def test_one_that_is_gone_is_named_and_those_before_it_are_read(
         list(found)
 
 
-@contextmanager
-def behind_a_proxy(
-    directory: Path, partitions: int
-) -> Iterator[tuple[ClusterSettings, ClusterSettings, Proxy]]:
-    """A broker with a topic `t`, reached directly and through the proxy."""
-    port, controller, behind, before = free_ports(4)
-    properties = proxied_properties(port, controller, behind, before)
-    with EmbeddedBroker(directory, port=port, properties=properties) as broker:
-        create_topic(broker.settings, "t", partitions)
-        through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
-        with proxied(through, before, behind) as proxy:
-            yield broker.settings, through, proxy
-
-
 @pytest.mark.parametrize("cut", list(Cut))
-def test_a_connection_that_breaks_while_they_come(tmp_path: Path, cut: Cut) -> None:
-    with behind_a_proxy(tmp_path, 4) as (direct, through, proxy):
-        producer = Producer(
-            {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10}
-        )
-        for number in range(400):
-            producer.produce("t", f"{number}".encode(), partition=number % 4)
-        assert producer.flush(DEADLINE_S) == 0
-        ranges = [(partition, 0, 100) for partition in range(4)]
-        found = RangeReader(through, ReadLimits(fetch_max_bytes=1, together_bytes=1)).read_each(
-            "in", "t", topic_id(direct, "t"), ranges
-        )
-        proxy.cut_next(_FETCH, cut)
-        batches = [next(found)]
-        for _ in range(12):
-            proxy.cut_next(_FETCH, cut)
-            batches.append(next(found))
-        rows = table_rows([*batches, *found])
-        assert [(row["partition"], row["offset"]) for row in rows] == [
-            (p, o) for p in range(4) for o in range(100)
+def test_a_connection_that_breaks_while_they_come(behind_proxy: BehindProxy, cut: Cut) -> None:
+    direct, topic = behind_proxy.direct, behind_proxy.topic(partitions=4)
+    producer = Producer(
+        {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10}
+    )
+    for number in range(400):
+        producer.produce(topic, f"{number}".encode(), partition=number % 4)
+    assert producer.flush(DEADLINE_S) == 0
+    ranges = [(partition, 0, 100) for partition in range(4)]
+    found = RangeReader(behind_proxy.through, ReadLimits(fetch_max_bytes=1, together_bytes=1)).read_each(
+        "in", topic, topic_id(direct, topic), ranges
+    )
+    behind_proxy.proxy.cut_next(_FETCH, cut)
+    batches = [next(found)]
+    for _ in range(12):
+        behind_proxy.proxy.cut_next(_FETCH, cut)
+        batches.append(next(found))
+    rows = table_rows([*batches, *found])
+    assert [(row["partition"], row["offset"]) for row in rows] == [
+        (p, o) for p in range(4) for o in range(100)
+    ]
+
+
+def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(behind_proxy: BehindProxy) -> None:
+    direct, topic = behind_proxy.direct, behind_proxy.topic(partitions=2)
+    producer = Producer(
+        {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 50, "batch.size": 20_000}
+    )
+    for number in range(60_000):
+        producer.produce(topic, b"." * 100, partition=number % 2)
+    assert producer.flush(DEADLINE_S) == 0
+    reader, id_ = RangeReader(behind_proxy.through), topic_id(direct, topic)
+    for step in range(20):
+        from_, to = step * 500, step * 500 + 500
+        found = reader.read_each("in", topic, id_, [(0, from_, to), (1, from_, to)])
+        assert [row["offset"] for row in table_rows(list(found))] == [
+            *range(from_, to),
+            *range(from_, to),
         ]
+    # Of 100,000 wanted in each; 6 MB of backlog lie behind them.
+    assert behind_proxy.proxy.answered_bytes < 20 * 500_000
 
 
-def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(tmp_path: Path) -> None:
-    with behind_a_proxy(tmp_path, 2) as (direct, through, proxy):
-        producer = Producer(
-            {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 50, "batch.size": 20_000}
-        )
-        for number in range(60_000):
-            producer.produce("t", b"." * 100, partition=number % 2)
-        assert producer.flush(DEADLINE_S) == 0
-        reader, id_ = RangeReader(through), topic_id(direct, "t")
-        for step in range(20):
-            from_, to = step * 500, step * 500 + 500
-            found = reader.read_each("in", "t", id_, [(0, from_, to), (1, from_, to)])
-            assert [row["offset"] for row in table_rows(list(found))] == [
-                *range(from_, to),
-                *range(from_, to),
-            ]
-        # Of 100,000 wanted in each; 6 MB of backlog lie behind them.
-        assert proxy.answered_bytes < 20 * 500_000
-
-
-def test_a_few_records_out_of_large_batches_of_many_partitions_come_in_few_requests(tmp_path: Path) -> None:
+def test_a_few_records_out_of_large_batches_of_many_partitions_come_in_few_requests(
+    behind_proxy: BehindProxy,
+) -> None:
     partitions, batch_bytes, records = 64, 250_000, 20
-    with behind_a_proxy(tmp_path, partitions) as (direct, through, proxy):
-        producer = Producer(
-            {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 500, "batch.size": batch_bytes}
-        )
-        for partition in range(partitions):
-            producer.produce_batch("t", [{"value": b"." * 1_000}] * 250, partition=partition)
-        assert producer.flush(DEADLINE_S) == 0
-        reader, id_ = RangeReader(through), topic_id(direct, "t")
-        for step in range(3):
-            requests, bytes_ = proxy.requests[_FETCH], proxy.answered_bytes
-            from_, to = step * records, (step + 1) * records
-            found = reader.read_each("in", "t", id_, [(number, from_, to) for number in range(partitions)])
-            rows = table_rows(list(found))
-            assert [(row["partition"], row["offset"]) for row in rows] == [
-                (number, offset) for number in range(partitions) for offset in range(from_, to)
-            ]
-        # Four megabytes at a time, once it is known how large the batches are; two batches at most for each.
-        assert proxy.requests[_FETCH] - requests <= 10
-        assert proxy.answered_bytes - bytes_ <= 2 * partitions * (batch_bytes + 10_000)
+    direct, proxy, topic = behind_proxy.direct, behind_proxy.proxy, behind_proxy.topic(partitions=64)
+    producer = Producer(
+        {"bootstrap.servers": direct.bootstrap_servers, "linger.ms": 500, "batch.size": batch_bytes}
+    )
+    for partition in range(partitions):
+        producer.produce_batch(topic, [{"value": b"." * 1_000}] * 250, partition=partition)
+    assert producer.flush(DEADLINE_S) == 0
+    reader, id_ = RangeReader(behind_proxy.through), topic_id(direct, topic)
+    for step in range(3):
+        requests, bytes_ = proxy.requests[_FETCH], proxy.answered_bytes
+        from_, to = step * records, (step + 1) * records
+        found = reader.read_each("in", topic, id_, [(number, from_, to) for number in range(partitions)])
+        rows = table_rows(list(found))
+        assert [(row["partition"], row["offset"]) for row in rows] == [
+            (number, offset) for number in range(partitions) for offset in range(from_, to)
+        ]
+    # Four megabytes at a time, once it is known how large the batches are; two batches at most for each.
+    assert proxy.requests[_FETCH] - requests <= 10
+    assert proxy.answered_bytes - bytes_ <= 2 * partitions * (batch_bytes + 10_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,10 @@ from kcontrol.adapters.kafka.write.writer import TransactionWriter, WriteLimits
 from kcontrol.errors import RetriableError, StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, Owner, broker_behind_proxy, consume
+from tests.integration.conftest import BehindProxy
+from tests.integration.data_path import DEADLINE_S, Owner, consume
 from tests.support.ports import free_ports
-from tests.support.proxy import PRODUCE, Cut, Proxy
+from tests.support.proxy import PRODUCE, Cut
 from tests.support.topics import create_topic
 
 NOW_MS = int(time.time() * 1000)
@@ -151,24 +151,14 @@ def test_records_without_keys_for_a_compacted_topic(
     owner.end(commit=False)
 
 
-@pytest.fixture(scope="module")
-def behind_proxy(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
-    with broker_behind_proxy(tmp_path_factory.mktemp("proxied")) as found:
-        yield found
-
-
 @pytest.mark.parametrize("cut", list(Cut))
-def test_a_lost_answer_neither_loses_nor_repeats(
-    behind_proxy: tuple[EmbeddedBroker, ClusterSettings, Proxy], cut: Cut
-) -> None:
-    broker, through, proxy = behind_proxy
-    topic = f"lost-{cut.name.lower()}"
-    create_topic(broker.settings, topic)
-    owner = Owner(broker.settings)
+def test_a_lost_answer_neither_loses_nor_repeats(behind_proxy: BehindProxy, cut: Cut) -> None:
+    direct, proxy, topic = behind_proxy.direct, behind_proxy.proxy, behind_proxy.topic("lost")
+    owner = Owner(direct)
     owner.begin([(topic, 0)])
-    writer = writer_of(through, owner, topic, WriteLimits(max_batch_bytes=1000, buffer_bytes=1000))
+    writer = writer_of(
+        behind_proxy.through, owner, topic, WriteLimits(max_batch_bytes=1000, buffer_bytes=1000)
+    )
     rng = random.Random(8)
     for start in range(0, 400, 20):
         if rng.random() < 0.5:
@@ -178,7 +168,7 @@ def test_a_lost_answer_neither_loses_nor_repeats(
     (item,) = writer.finish()
     owner.end(commit=True)
     assert (item.from_, item.to, item.records) == (0, 400, 400)
-    assert seen(broker.settings, topic) == wanted(400)
+    assert seen(direct, topic) == wanted(400)
 
 
 def test_a_broker_that_restarts_and_one_that_does_not(tmp_path: Path) -> None:

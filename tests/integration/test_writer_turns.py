@@ -7,13 +7,13 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
+from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.kafka.write.writer import TransactionWriter, WriteLimits
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
@@ -21,8 +21,9 @@ from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, Owner, broker_behind_proxy, consume
-from tests.support.proxy import PRODUCE, Cut, Proxy
+from tests.integration.conftest import BehindProxy
+from tests.integration.data_path import DEADLINE_S, Owner, consume
+from tests.support.proxy import PRODUCE, Cut
 from tests.support.topics import create_topic
 from tests.unit.spark.works import work
 
@@ -146,25 +147,13 @@ def test_batches_that_the_topic_does_not_take_whole(
     assert_all_there(settings, topic, slices, 2, 600)
 
 
-@pytest.fixture(scope="module")
-def behind_proxy(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
-    with broker_behind_proxy(tmp_path_factory.mktemp("proxied")) as found:
-        yield found
-
-
 @pytest.mark.parametrize("cut", list(Cut))
-def test_answers_that_are_lost_within_a_turn(
-    behind_proxy: tuple[EmbeddedBroker, ClusterSettings, Proxy], cut: Cut
-) -> None:
-    broker, through, proxy = behind_proxy
-    topic = f"turns-lost-{cut.name.lower()}"
-    create_topic(broker.settings, topic)
-    owner = Owner(broker.settings)
+def test_answers_that_are_lost_within_a_turn(behind_proxy: BehindProxy, cut: Cut) -> None:
+    direct, proxy, topic = behind_proxy.direct, behind_proxy.proxy, behind_proxy.topic("turns-lost")
+    owner = Owner(direct)
     owner.begin([(topic, 0)])
     rng = random.Random(8)
-    them = Writers(through, owner, topic, 1, 2)
+    them = Writers(behind_proxy.through, owner, topic, 1, 2)
 
     def sometimes() -> None:
         if rng.random() < 0.3:
@@ -173,7 +162,7 @@ def test_answers_that_are_lost_within_a_turn(
     them.run(300, {0: sometimes, 1: sometimes})
     slices = them.written()
     owner.end(commit=True)
-    assert_all_there(broker.settings, topic, slices, 2, 300)
+    assert_all_there(direct, topic, slices, 2, 300)
 
 
 def test_leaders_that_change_between_two_writers(whole_cluster3: EmbeddedCluster) -> None:

@@ -25,15 +25,21 @@ def both(events: DataFrame, others: DataFrame) -> Any:
     return {"out": queries.fields(events).unionByName(queries.fields(others)).select("name", "n")}
 
 
+STAYING = (queries.stateless, ["events"], {"out": (2, JSON)})
+SPREAD = (queries.stateless, ["events"], {"out": (3, KEYED)})
+TWO = (both, ["events", "others"], {"out": (2, JSON)})
 CASES = [
-    pytest.param(queries.stateless, ["events"], {"out": (2, JSON)}, id="rows stay in their tasks"),
-    pytest.param(queries.stateless, ["events"], {"out": (3, KEYED)}, id="keyed"),
-    pytest.param(both, ["events", "others"], {"out": (2, JSON)}, id="two inputs"),
+    pytest.param(*STAYING, True, id="rows stay in their tasks, planned once"),
+    pytest.param(*STAYING, False, marks=pytest.mark.heavy, id="rows stay in their tasks, planned each step"),
+    pytest.param(*SPREAD, True, marks=pytest.mark.heavy, id="keyed, planned once"),
+    pytest.param(*SPREAD, False, id="keyed, planned each step"),
+    pytest.param(*TWO, True, id="two inputs, planned once"),
+    pytest.param(*TWO, False, marks=pytest.mark.heavy, id="two inputs, planned each step"),
 ]
+"""Each of a kind runs in one of the two ways always."""
 
 
-@pytest.mark.parametrize("once", [True, False], ids=["planned once", "planned for each step"])
-@pytest.mark.parametrize(("query", "inputs", "outputs"), CASES)
+@pytest.mark.parametrize(("query", "inputs", "outputs", "once"), CASES)
 def test_steps_of_more_tasks_than_there_may_be_now_are_run_again(
     run_scenario: RunScenario,
     query: Callable[..., Any],

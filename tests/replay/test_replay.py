@@ -97,7 +97,9 @@ def test_replays_to_the_same_digests(
 @pytest.mark.parametrize(
     ("query", "outputs"),
     [
-        pytest.param(queries.stateless, {"out": (2, JSON)}, id="rows stay in their tasks"),
+        pytest.param(
+            queries.stateless, {"out": (2, JSON)}, marks=pytest.mark.heavy, id="rows stay in their tasks"
+        ),
         pytest.param(queries.stateless, {"out": (3, KEYED)}, id="keyed"),
         pytest.param(queries.routed, {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
     ],

@@ -18,9 +18,13 @@ beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXB
 print(spark.conf.get("spark.driver.defaultJavaOptions", "unset"))
 print(beans[0].getName())
 process = spark.sparkContext._gateway.proc.pid
-threads = [(open(f"/proc/{process}/task/{each}/comm").read(), int(each)) for each in os.listdir(f"/proc/{process}/task")]
-optimising = {os.getpriority(os.PRIO_PROCESS, each) for name, each in threads if name.startswith("C2 ")}
-others = {os.getpriority(os.PRIO_PROCESS, each) for name, each in threads if not name.startswith("C2 ")}
+optimising, others = set(), set()
+for each in os.listdir(f"/proc/{process}/task"):
+    try:
+        of = optimising if open(f"/proc/{process}/task/{each}/comm").read().startswith("C2 ") else others
+        of.add(os.getpriority(os.PRIO_PROCESS, int(each)))
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # A thread that has ended meanwhile.
 print(*sorted(optimising), "/", *sorted(others))
 """
 
