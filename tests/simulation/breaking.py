@@ -70,7 +70,6 @@ def check_breaks(rule: Rule) -> None:
                 )
             except Violation as violation:
                 if violation.name == rule.invariant:
-                    print(f"found by seed {seed}: what to begin with")  # noqa: T201
                     return
                 found.add(violation.name)
     pytest.fail(f"{SCHEDULES} schedules did not find '{rule.invariant}', only {found or 'nothing'}")
