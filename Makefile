@@ -38,7 +38,7 @@ $(VENV)/.warm: $(VENV)/.installed
 # Parts, each a run with brokers of its own: JOBS of them side by side, the next as soon as one is over, the long ones first; what
 # shares one Spark begins beside what computes, and what kills its own processes follows. Each is shown when it is over; `make
 # test-kills` runs one alone.
-PYTEST := $(PY) -m pytest -m "not heavy and not docker and not kubernetes"
+PYTEST := $(PY) -m pytest --durations=15 -m "not heavy and not docker and not kubernetes"
 JOBS ?= 3
 INTEGRATION := tests/integration
 ONE_SPARK := tests/replay $(INTEGRATION)/spark
