@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -102,10 +103,28 @@ def _options() -> argparse.Namespace:
         default=plan.STATE_MB,
         help="of part `layout`, about how much state there is",
     )
+    parser.add_argument("--kills", type=int, metavar="N", help="of part `hosts`, how many hosts are killed")
+    parser.add_argument(
+        "--standby",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of part `hosts`, processes that stand by for the node",
+    )
+    parser.add_argument(
+        "--beat-ms", type=int, metavar="MS", help="of part `hosts`, between two beats of an agent"
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
+
+
+def _dying(options: argparse.Namespace) -> plan.Dying:
+    """What the part `hosts` does."""
+    asked = plan.QUICK_DYING if options.quick else plan.DYING
+    kills = asked.kills if options.kills is None else options.kills
+    return replace(asked, kills=kills, standbys=options.standby, beat_ms=options.beat_ms)
 
 
 def main() -> int:
@@ -131,6 +150,7 @@ def main() -> int:
                 killed=options.killed or CASES,
                 nodes=options.nodes,
                 state_mb=options.state_mb,
+                dying=_dying(options),
             )
     if options.only == PEERS:
         sizes = peer_plan.QUICK if options.quick else peer_plan.FULL
@@ -161,10 +181,12 @@ def measure(
     killed: Sequence[str] = CASES,
     nodes: int | None = None,
     state_mb: float = plan.STATE_MB,
+    dying: plan.Dying = plan.DYING,
 ) -> None:
-    """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`."""
+    """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`. dying: how
+    the part `hosts` is measured."""
     console.print(part)
-    if _measured_alone(part, console, findings, quick, killed):
+    if _measured_alone(part, console, findings, quick, killed, dying):
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
@@ -214,14 +236,14 @@ def measure(
 
 
 def _measured_alone(
-    part: str, console: Console, findings: Findings, quick: bool, killed: Sequence[str]
+    part: str, console: Console, findings: Findings, quick: bool, killed: Sequence[str], dying: plan.Dying
 ) -> bool:
     """Whether it is a part that needs no broker, or has its own; it is measured then."""
     match part:
         case "recovery":
             findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
         case "hosts":
-            findings.hosts = measure_hosts(plan.QUICK_DYING if quick else plan.DYING, console.print)
+            findings.hosts = measure_hosts(dying, console.print)
         case "shards":
             findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
         case "cluster":

@@ -31,6 +31,7 @@ from examples.step_feed import StepFeed
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.core.cluster.model import STANDBY
 from kcontrol.core.model import Logged
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry
@@ -52,13 +53,16 @@ class _Hosts:
     home: Path
     hosts: dict[str, Host]
     feed: StepFeed
+    standbys: int
 
-    def start(self) -> None:
-        """Until the pipeline makes steps."""
+    def start(self, beat_ms: int | None) -> None:
+        """Until the pipeline is placed."""
         for host in self.hosts.values():
             host.start()
         until(self.are_members, "all hosts are members", TIMEOUT_S, self.said)
-        self.ask("place", f"{self.name}.py", "--job", self.name)
+        if beat_ms is not None:
+            self.ask("cluster", "configure", "--set", f"beat_ms={beat_ms}")
+        self.ask("place", f"{self.name}.py", "--job", self.name, "--standby", str(self.standbys))
 
     def ask(self, *arguments: str) -> list[dict[str, Any]]:
         """What a command says. Raises RuntimeError when it fails."""
@@ -80,8 +84,9 @@ class _Hosts:
         return done
 
     def settle(self, steps: int) -> None:
-        """Until all hosts are members and so many more steps are committed."""
+        """Until all hosts are members, whoever is to stand by is warm, and so many more steps are committed."""
         until(self.are_members, "all hosts are members", TIMEOUT_S, self.said)
+        until(lambda: self.warm() >= self.standbys, "who stands by is warm", TIMEOUT_S, self.said)
         last = self.feed.committed + steps
         self.await_steps(lambda made: len(made) >= last, f"step {last}")
 
@@ -100,6 +105,15 @@ class _Hosts:
                 return float(found["began_s"]) * 1e3
         raise RuntimeError(f"no process of generation {generation} was started\n{self.said()}")
 
+    def warm(self) -> int:
+        """How many processes stand by, with a step run again."""
+        found = 0
+        for file in self.home.glob("*/*/units/*/process.json"):
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            if facts["task"] == STANDBY and psutil.pid_exists(facts["pid"]):
+                found += " warm: step " in (file.parent / "log").read_text(encoding="utf-8", errors="replace")
+        return found
+
     def await_steps(self, reached: Callable[[list[Boundary]], bool], what: str) -> None:
         """Raises RuntimeError when it takes too long."""
         if not self.feed.wait_for(reached, TIMEOUT_S):  # type: ignore[arg-type]  # a list of dictionaries
@@ -116,25 +130,25 @@ def measure_hosts(plan: Dying, say: Callable[[str], None]) -> list[HostDeath]:
     with (
         tempfile.TemporaryDirectory(prefix="bench-hosts-", ignore_cleanup_errors=True) as scratch,
         EmbeddedBroker(Path(scratch) / "broker") as broker,
-        _running(broker.bootstrap_servers, Path(scratch), plan.hosts) as hosts,
+        _running(broker.bootstrap_servers, Path(scratch), plan) as hosts,
     ):
         return [_measure(hosts, plan.settle_steps, say) for _ in range(plan.kills)]
 
 
 @contextmanager
-def _running(servers: str, home: Path, count: int) -> Iterator[_Hosts]:
+def _running(servers: str, home: Path, plan: Dying) -> Iterator[_Hosts]:
     name = f"bench-hosts-{uuid.uuid4().hex[:8]}"
     for topic, partitions in topics_of(name).items():
         create_topics(servers, topic, partitions=partitions)
     (home / "files").mkdir()
     (home / "files" / f"{name}.py").write_text(FILE.format(name=name), encoding="utf-8")
     environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
-    made = [Host(number, home, servers, environment, None) for number in range(1, count + 1)]
+    made = [Host(number, home, servers, environment, None) for number in range(1, plan.hosts + 1)]
     feeder, feed = Feeder(servers, 1, prefix_of(name)), StepFeed(name, servers)
-    hosts = _Hosts(name, servers, home, {host.name: host for host in made}, feed)
+    hosts = _Hosts(name, servers, home, {host.name: host for host in made}, feed, plan.standbys)
     feeder.start()
     try:
-        hosts.start()
+        hosts.start(plan.beat_ms)
         yield hosts
     finally:
         feeder.stop()

@@ -4,7 +4,7 @@ the cluster's log, on the pipeline's control topic and in its steps. All are pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +88,16 @@ def parts(
             ("the node's process joins", join.timestamp_ms),
             ("it reads the logs", states.first_ms(join.timestamp_ms)),
             ("it is told what to open", opened_ms),
-            ("Spark starts, state is fetched, queries open", states.first_ms(opened_ms, NodePhase.OPEN)),
+            ("Spark starts, state is fetched, queries open", states.first_ms(opened_ms, _HOLDS)),
             ("steps since the checkpoint are made again", states.holds_ms(before)),
             ("the next step is begun", step["opened_ms"]),
             ("it is made and committed", step["committed_ms"]),
         ),
     )
+
+
+_HOLDS = (NodePhase.OPEN, NodePhase.RUNNING)
+"""A node's queries are open in these; it runs while it makes steps again that others have made."""
 
 
 class _States:
@@ -106,15 +110,15 @@ class _States:
             if isinstance(each.record, NodeState) and each.record.incarnation == process
         ]
 
-    def first_ms(self, since_ms: float, phase: NodePhase | None = None) -> float:
-        """For the first time since then, in that phase or in any; 0: never."""
-        found = (at for at, state in self._said if at >= since_ms and phase in (None, state.phase))
-        return min(found, default=0)
+    def first_ms(self, since_ms: float, phases: Collection[NodePhase] = tuple(NodePhase)) -> float:
+        """For the first time since then, in one of these phases; 0: never."""
+        return min((at for at, state in self._said if at >= since_ms and state.phase in phases), default=0)
 
     def holds_ms(self, step: int) -> float:
         """When it held that step for the first time; 0: never."""
-        held = (NodePhase.OPEN, NodePhase.RUNNING)
-        return min((at for at, state in self._said if state.phase in held and state.step >= step), default=0)
+        return min(
+            (at for at, state in self._said if state.phase in _HOLDS and state.step >= step), default=0
+        )
 
 
 def by_what(deaths: Sequence[HostDeath]) -> Mapping[str, Spread]:

@@ -239,6 +239,15 @@ class _Asked:
     def being(self, given: GivenNumber) -> _Asked:
         return replace(self, options=replace(self.options, node=given.node, placement=given.placement))
 
+    def begins_with_spark(self) -> bool:
+        """Whether it is all but sure that Spark is needed at once: for a node that some process has been here before, or that
+        an agent has placed here, most often because its host has died. Who stands by lets that one go first."""
+        if self.anew or self.standby:
+            return False
+        where = self.options
+        known = Presence(where.work_dir, self.pipeline.name, where.node).known
+        return known or where.placement is not None
+
     def begins_anew_after(self, ended: Exit) -> bool:
         """Whether the process goes on from its beginning: to stand by for a pipeline that was stopped, or
         for the node that has replaced it."""
@@ -259,7 +268,7 @@ async def _serve(asked: _Asked) -> Exit | None:
     find_java()
     pipeline, cluster, number = asked.pipeline, asked.cluster, asked.options.node
     spark = SparkStart(f"kcontrol {pipeline.name} node {number}", asked.master)
-    if Presence(asked.options.work_dir, pipeline.name, number).known and not asked.anew:
+    if asked.begins_with_spark():
         spark.begin()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

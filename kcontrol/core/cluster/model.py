@@ -86,7 +86,7 @@ class ClusterPolicy:
     silent_after_many: while most seem silent. missing_after: so many for one to count among the missing when
     it is looked whether most are. digest_every, snapshot_every: in entries. finished_jobs: how many of them
     are kept. bad_agents: so many agents that could not run a unit fail its job. collectors: how many there
-    may be.
+    may be. What nobody has set is as here, in logs that were begun long ago, too: another default would be another level.
     """
 
     scheduler: Scheduler = Scheduler.BALANCED

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kcontrol.adapters.spark.session.build import session
 from tests.support.patience import HANG_S
 
 DEADLINE_S = HANG_S
+MARGIN_S = 20.0
+"""Before whoever has started this gives it up, it says where it hangs, and ends."""
 PLANNER, WORKER = "python_streamin", "warm_daemon"
 """As the system names them."""
 
@@ -71,15 +74,26 @@ def forked(*names: str) -> list[psutil.Process]:
     return [each for each in psutil.Process().children(recursive=True) if each.name() in names]
 
 
+def wait_for(started: Path, batch: Future[str]) -> None:
+    """Until the worker has written to it. Raises RuntimeError when its batch ends before that."""
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(started.read_text)
+        wait([read, batch], DEADLINE_S, FIRST_COMPLETED)
+        if not read.done():
+            started.write_text("")  # Whoever reads goes on.
+            raise RuntimeError(f"no worker began: {batch.result(0) if batch.done() else 'nothing was said'}")
+
+
 def main() -> None:
+    faulthandler.dump_traceback_later(2 * DEADLINE_S - MARGIN_S, exit=True)
     spark = session("kcontrol-killed-jvm", master="local[2]")
     directory = Path(tempfile.mkdtemp())
     started = directory / "started"
     os.mkfifo(started)
 
-    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stay(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started.write_text("x")
-        time.sleep(DEADLINE_S)
+        time.sleep(2 * DEADLINE_S)
         yield from batches
 
     stream = spark.readStream.format("rate").load().writeStream.format("noop")
@@ -91,11 +105,11 @@ def main() -> None:
     spark.dataSource.register(Still)
     still = spark.readStream.format("still").load().writeStream.format("noop")
     still.option("checkpointLocation", str(directory / "still")).start().processAllAvailable()
-    frame = spark.range(0, 1, 1, 1).mapInArrow(wait, "id long")
+    frame = spark.range(0, 1, 1, 1).mapInArrow(stay, "id long")
     with ThreadPoolExecutor(2) as pool:
         batch = pool.submit(told, lambda: internals.PlannedFrame(frame).run())
         ended = pool.submit(told, query.awaitTermination)
-        started.read_text()
+        wait_for(started, batch)
         family = forked(PLANNER, WORKER)
         names = sorted({each.name() for each in family})
         internals.gateway_of(spark).proc.kill()

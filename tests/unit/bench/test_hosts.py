@@ -50,8 +50,8 @@ CONTROL = _said(
     (51, 12_300, _state(50, NodePhase.CLOSED, 0)),
     (52, 12_350, _command(50, CommandKind.OPEN)),
     (53, 12_400, _state(50, NodePhase.CLOSED, 0)),
-    (54, 18_000, _state(50, NodePhase.OPEN, 7)),
-    (55, 18_500, _state(50, NodePhase.RUNNING, 7)),
+    (54, 18_000, _state(50, NodePhase.RUNNING, 7)),
+    (55, 18_500, _state(50, NodePhase.RUNNING, 8)),
     (56, 20_000, _state(50, NodePhase.OPEN, 9)),
     (57, 20_100, _command(50, CommandKind.STEP)),
 )
