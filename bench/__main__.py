@@ -141,17 +141,19 @@ def main() -> int:
             compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
     for part in PARTS:
         if options.only in (None, part):
-            measure(
-                part,
-                console,
-                findings,
-                options.data_dir,
-                options.quick,
-                killed=options.killed or CASES,
-                nodes=options.nodes,
-                state_mb=options.state_mb,
-                dying=_dying(options),
-            )
+            console.print(part)
+            if not _measured_alone(
+                part, console, findings, options.quick, options.killed or CASES, _dying(options)
+            ):
+                measure(
+                    part,
+                    console,
+                    findings,
+                    options.data_dir,
+                    options.quick,
+                    nodes=options.nodes,
+                    state_mb=options.state_mb,
+                )
     if options.only == PEERS:
         sizes = peer_plan.QUICK if options.quick else peer_plan.FULL
         with EmbeddedBroker(options.data_dir) as broker:
@@ -178,16 +180,10 @@ def measure(
     data_dir: Path | None,
     quick: bool,
     *,
-    killed: Sequence[str] = CASES,
     nodes: int | None = None,
     state_mb: float = plan.STATE_MB,
-    dying: plan.Dying = plan.DYING,
 ) -> None:
-    """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`. dying: how
-    the part `hosts` is measured."""
-    console.print(part)
-    if _measured_alone(part, console, findings, quick, killed, dying):
-        return
+    """One part by its name, on a broker of its own. nodes, state_mb: see `_options`."""
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
         match part:
