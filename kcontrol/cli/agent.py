@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     default=True,
     show_default=True,
     help="Archive Spark's Java classes in the background, as `kcontrol warm` does, if this host has no archive: the first node "
-    "that comes here because another host has died starts in half the time.",
+    "that comes here because another host has died starts sooner.",
 )
 @cluster_option
 @json_option
