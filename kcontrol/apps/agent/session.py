@@ -67,7 +67,7 @@ class SessionOptions:
 
     poll_ms: int = 500
     restart_ms: int = 2_000
-    longest_restart_ms: int = 60_000
+    longest_restart_ms: int = 30_000
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
     give_up_ms: int = 300_000
