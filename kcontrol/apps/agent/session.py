@@ -24,10 +24,12 @@ from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
+from kcontrol.apps.agent.restarts import CoordinatorRestarts
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
+from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.end_wards import ended_jobs
@@ -59,12 +61,13 @@ class Commands(Protocol):
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
-    has ended is started again. short_life_s: who ran longer has not failed to run here. coordinator: what is
-    run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version
-    can read."""
+    has ended is started again. longest_restart_ms: before a coordinator that fails again and again is, as that pause is
+    doubled each time. short_life_s: who ran longer has not failed to run here. coordinator: what is run where a coordinator
+    is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version can read."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
+    longest_restart_ms: int = 30_000
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
     give_up_ms: int = 300_000
@@ -99,6 +102,8 @@ class AgentSession:
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         self._not_before_ms: dict[Unit, int] = {}
+        pauses = Backoff(options.restart_ms, options.longest_restart_ms)
+        self._restarts = CoordinatorRestarts(pauses, options.short_life_s)
         self._ended: list[EndedProcess] = []
         """What that means is known once the log was read: it may be of another one."""
         self._restored = -1
@@ -326,9 +331,12 @@ class AgentSession:
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
     def _see_end(self, ended: EndedProcess, now_ms: int) -> None:
-        self._not_before_ms[ended.unit] = now_ms + self._options.restart_ms
+        is_coordinator = ended.unit == COORDINATOR
+        pause_ms = self._restarts.pause_ms(ended) if is_coordinator else self._options.restart_ms
+        self._not_before_ms[ended.unit] = now_ms + pause_ms
         code = "without a code" if ended.code is None else f"with code {ended.code}"
-        self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}: {ended.said}")
+        after = f" (another one may start after {pause_ms / 1000:g} s)" if is_coordinator else ""
+        self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}{after}: {ended.said}")
         self._ended.append(ended)
 
     def _note_ends(self) -> None:

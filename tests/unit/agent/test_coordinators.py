@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from kcontrol.apps.agent.processes import EndedProcess
+from kcontrol.apps.agent.restarts import CoordinatorRestarts
 from kcontrol.apps.agent.session import COORDINATOR, SessionOptions
+from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
 from kcontrol.core.cluster.model import ClusterPolicy
 from kcontrol.core.cluster.work import RunningUnit
+from kcontrol.errors import JavaError
 from tests.support.processes import until
 from tests.unit.agent.test_endings import Ending, Life
 from tests.unit.core.cluster.made import joined
@@ -86,6 +91,71 @@ def test_a_coordinator_runs_where_it_is_placed_and_is_started_again_when_it_ends
     one.gate.write_text("end\n")
     until(lambda: one.pid() not in (None, first), "another one runs")
     assert any("coordinator" in what and " end with code 0" in what for what in one.told)
+
+
+class Now:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.at_ms = KILLED_MS
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+def pauses_s(life: Life, now: Now, starts: int) -> list[int]:
+    """Between the end of a coordinator and the start of the next, in full seconds, so many times."""
+    found = list[int]()
+    for ends in range(1, starts + 1):
+        until(lambda: life.sees(ends), f"it has ended {ends} times")  # noqa: B023
+        seen_ms = now.at_ms
+        while life.processes.is_free(COORDINATOR):
+            now.at_ms += 1_000
+            life.work()
+        found.append((now.at_ms - seen_ms) // 1_000)
+    until(lambda: life.sees(starts + 1), "the last one has ended too")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "short_life_s", "expected"),
+    [
+        (1, 600.0, [2, 4, 8, 10, 10]),
+        (JavaError.exit_code, 600.0, [2, 4, 8, 10, 10]),
+        (1, 0.0, [2] * 5),
+        (0, 600.0, [2] * 5),
+    ],
+    ids=["it fails", "its host lacks something", "it had run for long", "it was asked to end"],
+)
+def test_a_coordinator_that_fails_again_and_again_is_started_less_and_less_often(
+    tmp_path: Path, code: int, short_life_s: float, expected: list[int]
+) -> None:
+    ends = ("sh", "-c", f"exit {code}")
+    options = SessionOptions(longest_restart_ms=10_000, short_life_s=short_life_s, coordinator=ends)
+    one = Life(tmp_path, Ending(0), JOINED, options=options)
+    one.machine.me = Identity("a", "a-1", 1)
+    now = Now()
+    one.clock = one.session._clock = cast(Any, now)
+    one.read()
+    assert pauses_s(one, now, len(expected)) == expected
+    one.disk.close()
+
+
+def test_a_coordinator_that_is_placed_anew_begins_with_the_first_pause(tmp_path: Path) -> None:
+    def end(generation: int) -> EndedProcess:
+        return EndedProcess(COORDINATOR, generation, 1, "no such module", 0.5, tmp_path)
+
+    restarts = CoordinatorRestarts(Backoff(2_000, 60_000), 60.0)
+    assert [restarts.pause_ms(end(5)) for _ in range(7)] == [
+        2_000,
+        4_000,
+        8_000,
+        16_000,
+        32_000,
+        60_000,
+        60_000,
+    ]
+    assert [restarts.pause_ms(end(9)) for _ in range(2)] == [2_000, 4_000]
 
 
 def test_the_next_life_of_an_agent_goes_on_with_the_coordinator_that_it_finds(

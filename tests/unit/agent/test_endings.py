@@ -57,6 +57,9 @@ class Ending:
         pass
 
 
+AT_ONCE = SessionOptions(restart_ms=0)
+
+
 class Life:
     """One process of an agent on a host, without Kafka: what is in the log it is given."""
 
@@ -66,6 +69,7 @@ class Life:
         command: Ending,
         log: Sequence[ClusterEntry] = LOG,
         levels: tuple[int, int] = (1, 1),
+        options: SessionOptions = AT_ONCE,
     ) -> None:
         self.clock, self.disk = SystemClock(), AgentDisk(folder)
         incarnation, earlier = ("a-1", ()) if log is LOG else ("a-2", ("a-1",))
@@ -77,7 +81,7 @@ class Life:
         nobody = cast(Any, None)
         self.session = AgentSession(
             *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 4),
-            *(command, self.told.append, SessionOptions(restart_ms=0), limits),
+            *(command, self.told.append, options, limits),
         )
         self.log = log
 
