@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -52,6 +52,9 @@ LOOK_EVERY_S = 0.5
 BEAT_S = 1.0
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
+
+BINDING_ENDS_S = 60.0
+"""What is still bound for nobody is waited for so long: Spark's session may hang."""
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
@@ -144,6 +147,8 @@ class Preparation:
         self.prepared: Prepared | None = None
         self._copy: AheadCopy | None = None
         self._work: asyncio.Task[None] | None = None
+        self._forgotten: set[asyncio.Task[None]] = set()
+        """Was cancelled, and is not over."""
         self._request_id = self._error = ""
         self._is_warm = who.warm is None
         self._said: tuple[str, int, str] | None = None
@@ -154,11 +159,9 @@ class Preparation:
         return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
 
     async def close(self) -> None:
-        """End what is under way."""
-        work = self._work
+        """End what is under way, and all that went on after it was forgotten."""
         self._forget()
-        if work is not None:
-            await asyncio.gather(work, return_exceptions=True)
+        await _over(self._forgotten)
         if self._log is not None:
             await self._log.close()
 
@@ -213,6 +216,8 @@ class Preparation:
     def _forget(self) -> None:
         if self._work is not None:
             self._work.cancel()
+            self._forgotten.add(self._work)
+            self._work.add_done_callback(self._forgotten.discard)
         if self._copy is not None:
             self._copy.give_up()
         self._work = self._copy = None
@@ -234,6 +239,7 @@ class Preparation:
         self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest, before: NodeJoin | None
     ) -> None:
         who = self._who
+        await _over(self._forgotten)
         if who.instead and request.way == UpgradeWay.IN_PLACE:
             _refuse_elsewhere(who, before)
         layout = would_be(spec, steps, request)
@@ -241,7 +247,7 @@ class Preparation:
         if prepared is None or prepared.pipeline.nodes != request.nodes:
             pipeline = who.pipeline.with_nodes(request.nodes)
             self._is_warm = who.warm is None
-            bound = await asyncio.to_thread(who.rebind, pipeline)
+            bound = await _bound(who.rebind, pipeline)
         else:
             pipeline, bound = prepared.pipeline, prepared.bound
         resolved = await resolve(
@@ -308,6 +314,30 @@ class Preparation:
             linked_bytes=0 if copy is None else copy.linked_bytes,
         )
         await self._log.append([ready])
+
+
+async def _over(works: Collection[asyncio.Task[None]]) -> None:
+    """Once none of them goes on, whatever became of it."""
+    if works:
+        over, _ = await asyncio.wait(set(works))
+        for work in over:
+            if not work.cancelled():
+                work.exception()
+
+
+async def _bound(rebind: Rebind, pipeline: Pipeline) -> BoundQueries:
+    """In a thread, which no cancelling ends. Whoever is cancelled meanwhile is over only once that is, or is taken to hang."""
+    binding = asyncio.ensure_future(asyncio.to_thread(rebind, pipeline))
+    try:
+        return await asyncio.shield(binding)
+    except asyncio.CancelledError:
+        _, goes_on = await asyncio.wait([binding], timeout=BINDING_ENDS_S)
+        if goes_on:
+            _log.warning(
+                "queries for another layout are still being bound, %g s after it was given up; going on without them",
+                BINDING_ENDS_S,
+            )
+        raise
 
 
 def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:
