@@ -46,7 +46,7 @@ def test_two_are_never_bound_at_once(world: Any) -> None:
     rebinds = _Rebinds()
 
     async def scenario() -> None:
-        it, logs = world.process(2, rebind=rebinds), test_making_ready._logs(MORE)
+        it, logs = world.process(0, rebind=rebinds), test_making_ready._logs(MORE)
         try:
             await _begun(it, logs, rebinds)
             logs.see(replace(MORE, request_id="l2", nodes=1))
