@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -41,6 +41,7 @@ from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.layout_change import changed, left_out, refused_live
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError, NotFoundError
+from kcontrol.sessions.health import DEFAULT_LIMITS
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder_in
 from kcontrol.views.upgrades import OVER
@@ -52,9 +53,6 @@ LOOK_EVERY_S = 0.5
 BEAT_S = 1.0
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
-
-BINDING_ENDS_S = 60.0
-"""What is still bound for nobody is waited for so long: Spark's session may hang."""
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
@@ -83,7 +81,8 @@ class WouldBe:
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
     that their code is warm; None: nothing has to be. placed: an agent has started it, so that it is the node, too, where the
-    pipeline is not there any more."""
+    pipeline is not there any more. binding_ms: queries that are still bound for a layout which nobody wants any more are waited
+    for so long; Spark's session may hang."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -97,6 +96,7 @@ class WouldBe:
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
     placed: bool = False
+    binding_ms: int = DEFAULT_LIMITS.binding_ms
 
 
 def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:
@@ -148,7 +148,7 @@ class Preparation:
         self._copy: AheadCopy | None = None
         self._work: asyncio.Task[None] | None = None
         self._forgotten: set[asyncio.Task[None]] = set()
-        """Was cancelled, and is not over."""
+        """Cancelled, and not over yet: a thread that binds queries goes on."""
         self._request_id = self._error = ""
         self._is_warm = who.warm is None
         self._said: tuple[str, int, str] | None = None
@@ -159,9 +159,9 @@ class Preparation:
         return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
 
     async def close(self) -> None:
-        """End what is under way, and all that went on after it was forgotten."""
+        """End what is under way, and wait for what goes on after it was forgotten."""
         self._forget()
-        await _over(self._forgotten)
+        await self._forgotten_over()
         if self._log is not None:
             await self._log.close()
 
@@ -217,12 +217,23 @@ class Preparation:
         if self._work is not None:
             self._work.cancel()
             self._forgotten.add(self._work)
-            self._work.add_done_callback(self._forgotten.discard)
+            self._work.add_done_callback(self._is_over)
         if self._copy is not None:
             self._copy.give_up()
         self._work = self._copy = None
         self._request_id = self._error = ""
         self._tries = 0
+
+    def _is_over(self, work: asyncio.Task[None]) -> None:
+        """Nobody asks any more what became of it."""
+        self._forgotten.discard(work)
+        if not work.cancelled():
+            work.exception()
+
+    async def _forgotten_over(self) -> None:
+        """Once nothing goes on that was forgotten before this."""
+        if self._forgotten:
+            await asyncio.wait(set(self._forgotten))
 
     def _finish_work(self) -> None:
         work, self._work = self._work, None
@@ -239,7 +250,7 @@ class Preparation:
         self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest, before: NodeJoin | None
     ) -> None:
         who = self._who
-        await _over(self._forgotten)
+        await self._forgotten_over()
         if who.instead and request.way == UpgradeWay.IN_PLACE:
             _refuse_elsewhere(who, before)
         layout = would_be(spec, steps, request)
@@ -247,7 +258,7 @@ class Preparation:
         if prepared is None or prepared.pipeline.nodes != request.nodes:
             pipeline = who.pipeline.with_nodes(request.nodes)
             self._is_warm = who.warm is None
-            bound = await _bound(who.rebind, pipeline)
+            bound = await _rebound(who, pipeline)
         else:
             pipeline, bound = prepared.pipeline, prepared.bound
         resolved = await resolve(
@@ -316,27 +327,22 @@ class Preparation:
         await self._log.append([ready])
 
 
-async def _over(works: Collection[asyncio.Task[None]]) -> None:
-    """Once none of them goes on, whatever became of it."""
-    if works:
-        over, _ = await asyncio.wait(set(works))
-        for work in over:
-            if not work.cancelled():
-                work.exception()
-
-
-async def _bound(rebind: Rebind, pipeline: Pipeline) -> BoundQueries:
-    """In a thread, which no cancelling ends. Whoever is cancelled meanwhile is over only once that is, or is taken to hang."""
-    binding = asyncio.ensure_future(asyncio.to_thread(rebind, pipeline))
+async def _rebound(who: WouldBe, pipeline: Pipeline) -> BoundQueries:
+    """In a thread, which no cancelling ends: if this is cancelled, it is over only when the thread is, or when that is taken to
+    hang. Raises what `Rebind` raises."""
+    binding = asyncio.ensure_future(asyncio.to_thread(who.rebind, pipeline))
     try:
         return await asyncio.shield(binding)
     except asyncio.CancelledError:
-        _, goes_on = await asyncio.wait([binding], timeout=BINDING_ENDS_S)
-        if goes_on:
+        await asyncio.wait([binding], timeout=who.binding_ms / 1000)
+        if not binding.done():
             _log.warning(
-                "queries for another layout are still being bound, %g s after it was given up; going on without them",
-                BINDING_ENDS_S,
+                "pipeline %s: queries for %d nodes are still being bound, %g s after nobody wanted them any more; others are "
+                "bound nevertheless. If Spark hangs, the node has to be started anew",
+                *(pipeline.name, pipeline.nodes, who.binding_ms / 1000),
             )
+        elif (error := binding.exception()) is not None:
+            _log.info("queries for %d nodes, which nobody wants any more: %s", pipeline.nodes, error)
         raise
 
 

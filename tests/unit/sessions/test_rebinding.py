@@ -65,6 +65,31 @@ def test_two_are_never_bound_at_once(world: Any) -> None:
     assert (rebinds.began, rebinds.ended, rebinds.together) == ([3, 1], [3, 1], 1)
 
 
+def test_one_that_hangs_is_waited_for_no_longer_than_is_allowed(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rebinds = _Rebinds()
+
+    async def scenario() -> None:
+        it, logs = world.process(0, rebind=rebinds, binding_ms=1), test_making_ready._logs(MORE)
+        try:
+            await _begun(it, logs, rebinds)
+            logs.see(replace(MORE, request_id="l2", nodes=1))
+            async with asyncio.timeout(HANG_S):
+                while rebinds.began != [3, 1]:
+                    assert await it.look(*logs.read)
+                    await asyncio.sleep(0)
+            assert rebinds.ended == []
+        finally:
+            rebinds.go_on.set()
+            await it.close()
+
+    world.run(scenario)
+    assert (
+        "queries for 3 nodes are still being bound, 0.001 s after nobody wanted them any more" in caplog.text
+    )
+
+
 @pytest.mark.parametrize("is_withdrawn", [False, True])
 def test_it_is_closed_once_nothing_is_bound_any_more(world: Any, is_withdrawn: bool) -> None:
     """Whoever closes it binds next, in the same session of Spark."""
