@@ -279,7 +279,7 @@ def _defined(value: RegionValue, definition: RegionDefinition) -> LedStep:
     region = replace(
         value.region, settings=settings, lives=lives, max_reset_attempts=settings.max_reset_attempts
     )
-    if definition.incarnation not in ("", value.incarnation):
+    if _is_another(value, definition):
         region = _free(region)
     decision = decide_region(region, TookOver())
     happened = RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}")
@@ -293,9 +293,15 @@ def _defined(value: RegionValue, definition: RegionDefinition) -> LedStep:
     return LedStep(happened, after)
 
 
+def _is_another(value: RegionValue, definition: RegionDefinition) -> bool:
+    """Whether the region of before was deleted, and this is another of its name. One that an older version has defined does not
+    say so."""
+    return definition.incarnation not in ("", value.incarnation)
+
+
 def _free(region: Region) -> Region:
-    """One of this name was deleted: nobody is held any more, and attempts at a reset begin anew. Numbers go on, also those of
-    attempts: what was done in an earlier one does not count."""
+    """Nobody is held any more, and all attempts at a reset are left. Numbers go on, also those of attempts: what was done in an
+    earlier one does not count."""
     most = region.reset_attempt + region.settings.max_reset_attempts
     return replace(region, is_held=False, max_reset_attempts=most)
 
