@@ -123,8 +123,9 @@ def value_of(change: RegionChange) -> RegionValue:
         going_back_to=0 if change.rollback is None else change.rollback.to_cut,
     )
     answers = {each.kind: each for each in change.answers}
-    asked = change.definition_id, change.drain_for, answers, change.rollback
-    return RegionValue(region, *asked, incarnation=change.incarnation)
+    return RegionValue(
+        region, change.definition_id, change.drain_for, answers, change.rollback, change.incarnation
+    )
 
 
 def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:
