@@ -45,7 +45,7 @@ from kcontrol.core.model import AgentPlacement, Checkpoint, InputSlice, InputSpe
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
-from kcontrol.sessions.health import Health
+from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.sessions.node import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.sessions.observers import NOBODY, NodeObserver
 from kcontrol.sessions.ports import EngineFactory, InputWatcher
@@ -96,10 +96,8 @@ class NodeService:
     def __init__(
         self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions
     ) -> None:
-        self._spark = spark
-        self._settings = settings
-        self._pipeline = pipeline
-        self._options = options
+        self._spark, self._settings = spark, settings
+        self._pipeline, self._options = pipeline, options
         self._environment = environment_of(spark)
         self.host = ChannelEndpoint(spark, settings)
         """The side channel; queries are bound to its address."""
@@ -223,6 +221,7 @@ class NodeService:
                 await self._rehearse(self._pipeline.with_nodes(spec.nodes), *where)
 
         options = self._options
+        limits = HangLimits.of(duration_ms(self._pipeline.limits.silence_timeout))
         return WouldBe(
             settings=self._settings,
             pipeline=self._pipeline,
@@ -233,6 +232,7 @@ class NodeService:
             output_partitions=options.output_partitions,
             warm=warm,
             placed=is_new and options.placement is not None,
+            binding_ms=limits.binding_ms,
         )
 
     async def run(

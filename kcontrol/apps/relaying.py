@@ -41,6 +41,7 @@ from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.layout_change import changed, left_out, refused_live
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError, NotFoundError
+from kcontrol.sessions.health import DEFAULT_LIMITS
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder_in
 from kcontrol.views.upgrades import OVER
@@ -80,7 +81,8 @@ class WouldBe:
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
     that their code is warm; None: nothing has to be. placed: an agent has started it, so that it is the node, too, where the
-    pipeline is not there any more."""
+    pipeline is not there any more. binding_ms: queries that are still bound for a layout which nobody wants any more are waited
+    for so long; Spark's session may hang."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -94,6 +96,7 @@ class WouldBe:
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
     placed: bool = False
+    binding_ms: int = DEFAULT_LIMITS.binding_ms
 
 
 def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:
@@ -144,6 +147,8 @@ class Preparation:
         self.prepared: Prepared | None = None
         self._copy: AheadCopy | None = None
         self._work: asyncio.Task[None] | None = None
+        self._forgotten: set[asyncio.Task[None]] = set()
+        """Cancelled, and not over yet: a thread that binds queries goes on."""
         self._request_id = self._error = ""
         self._is_warm = who.warm is None
         self._said: tuple[str, int, str] | None = None
@@ -154,11 +159,9 @@ class Preparation:
         return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
 
     async def close(self) -> None:
-        """End what is under way."""
-        work = self._work
+        """End what is under way, and wait for what goes on after it was forgotten."""
         self._forget()
-        if work is not None:
-            await asyncio.gather(work, return_exceptions=True)
+        await self._forgotten_over()
         if self._log is not None:
             await self._log.close()
 
@@ -213,11 +216,24 @@ class Preparation:
     def _forget(self) -> None:
         if self._work is not None:
             self._work.cancel()
+            self._forgotten.add(self._work)
+            self._work.add_done_callback(self._is_over)
         if self._copy is not None:
             self._copy.give_up()
         self._work = self._copy = None
         self._request_id = self._error = ""
         self._tries = 0
+
+    def _is_over(self, work: asyncio.Task[None]) -> None:
+        """Nobody asks any more what became of it."""
+        self._forgotten.discard(work)
+        if not work.cancelled():
+            work.exception()
+
+    async def _forgotten_over(self) -> None:
+        """Once nothing goes on that was forgotten before this."""
+        if self._forgotten:
+            await asyncio.wait(set(self._forgotten))
 
     def _finish_work(self) -> None:
         work, self._work = self._work, None
@@ -234,6 +250,7 @@ class Preparation:
         self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest, before: NodeJoin | None
     ) -> None:
         who = self._who
+        await self._forgotten_over()
         if who.instead and request.way == UpgradeWay.IN_PLACE:
             _refuse_elsewhere(who, before)
         layout = would_be(spec, steps, request)
@@ -241,7 +258,7 @@ class Preparation:
         if prepared is None or prepared.pipeline.nodes != request.nodes:
             pipeline = who.pipeline.with_nodes(request.nodes)
             self._is_warm = who.warm is None
-            bound = await asyncio.to_thread(who.rebind, pipeline)
+            bound = await _rebound(who, pipeline)
         else:
             pipeline, bound = prepared.pipeline, prepared.bound
         resolved = await resolve(
@@ -308,6 +325,25 @@ class Preparation:
             linked_bytes=0 if copy is None else copy.linked_bytes,
         )
         await self._log.append([ready])
+
+
+async def _rebound(who: WouldBe, pipeline: Pipeline) -> BoundQueries:
+    """In a thread, which no cancelling ends: if this is cancelled, it is over only when the thread is, or when that is taken to
+    hang. Raises what `Rebind` raises."""
+    binding = asyncio.ensure_future(asyncio.to_thread(who.rebind, pipeline))
+    try:
+        return await asyncio.shield(binding)
+    except asyncio.CancelledError:
+        await asyncio.wait([binding], timeout=who.binding_ms / 1000)
+        if not binding.done():
+            _log.warning(
+                "pipeline %s: queries for %d nodes are still being bound, %g s after nobody wanted them any more; others are "
+                "bound nevertheless. If Spark hangs, the node has to be started anew",
+                *(pipeline.name, pipeline.nodes, who.binding_ms / 1000),
+            )
+        elif (error := binding.exception()) is not None:
+            _log.info("queries for %d nodes, which nobody wants any more: %s", pipeline.nodes, error)
+        raise
 
 
 def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:

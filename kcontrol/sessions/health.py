@@ -52,6 +52,11 @@ SHARES: Mapping[str, Share] = {
         1 / 12,
         1_000,
     ),
+    "binding_ms": Share(
+        "a node still binds queries for a layout that nobody wants any more; then it binds others nevertheless",
+        1 / 2,
+        20_000,
+    ),
 }
 """What each field of `HangLimits` is, and how it follows."""
 
@@ -69,6 +74,7 @@ class HangLimits:
     term_ms: int = 5_000
     stop_ms: int = 20_000
     pause_ms: int = 5_000
+    binding_ms: int = 30_000
 
     @classmethod
     def of(cls, silence_ms: int) -> HangLimits:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kcontrol.core.regions.history import folded
 from kcontrol.core.regions.leading import (
     LedStep,
     RegionSeen,
@@ -322,9 +323,13 @@ class RegionSession:
         number = 0 if newest is None else newest.number
         records: list[RegionRecord] = []
         completed = 0 if newest is None else newest.last_completed_seq_id
+        history = self._view.history
         for led in changes:
             number += 1
-            records.append(change_of(led.value, led.happened, WrittenBy(self._controller, at_ms, number)))
+            change = change_of(led.value, led.happened, WrittenBy(self._controller, at_ms, number))
+            history = folded(history, newest, change)
+            newest = replace(change, history=history)
+            records.append(newest)
             made = led.value.region.last_completed_seq_id
             if made > completed and self._cut is not None and self._cut[0] == made:
                 records.append(RegionCut(self._region, made, at_ms, self._cut[1], completed))

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
-from kcontrol.core.regions.history import RegionHistory, history_of
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionState, told
 from kcontrol.core.regions.participants import ParticipantSaid
-from kcontrol.core.regions.records import CutOffset, RegionCut, RegionDefinition
+from kcontrol.core.regions.records import CutOffset, RegionCut, RegionDefinition, RegionHistory
 from kcontrol.views.base import Facts
 
 
@@ -25,8 +24,8 @@ class RegionSight:
 
     @property
     def history(self) -> RegionHistory:
-        """Cuts outlive the changes that tell how they were made."""
-        history = history_of(self.view.changes[number] for number in sorted(self.view.changes))
+        """Cuts outlive the changes that tell how they were made, where an older version has written these."""
+        history = self.view.history
         if history.last_consistent_ms or self.view.cut is None:
             return history
         return replace(history, last_consistent_ms=self.view.cut.made_ms)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
+from kcontrol.core.regions.history import folded, history_of
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings
@@ -37,7 +40,9 @@ class WrittenRegion:
 
     def _write(self, at_s: float) -> None:
         by = WrittenBy("c", BEGAN_MS + round(at_s * 1000), len(self.changes) + 1)
-        self.changes.append(change_of(self.led.value, self.led.happened, by))
+        change = change_of(self.led.value, self.led.happened, by)
+        before = self.changes[-1] if self.changes else None
+        self.changes.append(replace(change, history=folded(history_of(self.changes), before, change)))
 
     def drain(self, from_s: float, to_s: float) -> None:
         self.see(from_s, _with_alarm(self))

@@ -147,8 +147,9 @@ async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: s
                     f"region {settings.region!r}: pipeline {shared[0]!r} is of region {other.region!r}, and would be held by "
                     "both. A pipeline is in one region at most"
                 )
-        at_ms = SystemClock().now_ms()
-        await asked.ask(RegionDefinition(settings.region, settings, by, at_ms, uuid4().hex))
+        at_ms, request_id = SystemClock().now_ms(), uuid4().hex
+        incarnation = request_id if before is None else before.incarnation
+        await asked.ask(RegionDefinition(settings.region, settings, by, at_ms, request_id, incarnation))
     finally:
         await asked.close()
     return True

@@ -88,7 +88,8 @@ class LedStep:
 
 def began(definition: RegionDefinition) -> LedStep:
     """The first change of a region."""
-    value = RegionValue(Region.started(definition.settings), definition.request_id)
+    region = Region.started(definition.settings)
+    value = RegionValue(region, definition.request_id, incarnation=definition.incarnation)
     return LedStep(RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}"), value)
 
 
@@ -278,10 +279,31 @@ def _defined(value: RegionValue, definition: RegionDefinition) -> LedStep:
     region = replace(
         value.region, settings=settings, lives=lives, max_reset_attempts=settings.max_reset_attempts
     )
+    if _is_another(value, definition):
+        region = _free(region)
     decision = decide_region(region, TookOver())
     happened = RegionHappening(RegionEventKind.DEFINED, why=f"by {definition.by}")
-    after = replace(value, region=decision.region, definition_id=definition.request_id, drain_for="")
+    after = replace(
+        value,
+        region=decision.region,
+        definition_id=definition.request_id,
+        drain_for="",
+        incarnation=definition.incarnation or value.incarnation,
+    )
     return LedStep(happened, after)
+
+
+def _is_another(value: RegionValue, definition: RegionDefinition) -> bool:
+    """Whether the region of before was deleted, and this is another of its name. One that an older version has defined does not
+    say so."""
+    return definition.incarnation not in ("", value.incarnation)
+
+
+def _free(region: Region) -> Region:
+    """Nobody is held any more, and all attempts at a reset are left. Numbers go on, also those of attempts: what was done in an
+    earlier one does not count."""
+    most = region.reset_attempt + region.settings.max_reset_attempts
+    return replace(region, is_held=False, max_reset_attempts=most)
 
 
 def _after(value: RegionValue, event: RegionEvent, why: str) -> LedStep:

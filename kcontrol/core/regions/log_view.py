@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kcontrol.core.regions.history import history_of
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionBeat,
     RegionChange,
     RegionCut,
+    RegionHistory,
     RegionRecord,
     change_key,
     cut_key,
@@ -46,6 +48,11 @@ class RegionLogView:
     def value(self) -> RegionValue | None:
         """After the newest change."""
         return None if self.newest is None else value_of(self.newest)
+
+    @property
+    def history(self) -> RegionHistory:
+        """After the newest change."""
+        return history_of(self.changes[number] for number in sorted(self.changes))
 
     @property
     def cut(self) -> RegionCut | None:

@@ -54,13 +54,16 @@ class RegionEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegionDefinition:
-    """`REGION/definition` in the topic of regions: the newest counts. request_id: each time that it is written another one."""
+    """`REGION/definition` in the topic of regions: the newest counts. request_id: each time that it is written another one.
+    incarnation: another one for each region of this name, so that one which was deleted and is defined again is known from one
+    that is defined anew; '': begun by an older version."""
 
     region: str
     settings: RegionSettings
     by: str
     at_ms: int
     request_id: str
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,21 @@ class RegionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionHistory:
+    """drain_ms, reset_ms: how long the newest took that came to their end, the oldest first, of those whose beginning is known.
+    Times are of the controllers' wall clocks; 0: never. last_drain_seq_id: of the newest that began. last_reset_seq_id: of
+    the cut that was reset to. began_ms: when the newest drain or reset began."""
+
+    drain_ms: tuple[int, ...] = ()
+    reset_ms: tuple[int, ...] = ()
+    last_consistent_ms: int = 0
+    last_reset_ms: int = 0
+    last_drain_seq_id: int = 0
+    last_reset_seq_id: int = 0
+    began_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RegionChange:
     """`change/NUMBER` in a region's log: what happened, and the region after it, whole.
 
@@ -215,6 +233,10 @@ class RegionChange:
     answers: tuple[RegionAnswer, ...]
     rollback: RegionRollback | None = None
     """The one that is under way; its `to_cut` is the region's `going_back_to`."""
+    history: RegionHistory | None = None
+    """Up to and with this change; None: an older version has written it."""
+    incarnation: str = ""
+    """As the definition had it."""
 
 
 @dataclass(frozen=True, slots=True)

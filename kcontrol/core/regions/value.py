@@ -42,13 +42,15 @@ _Kind = RegionEventKind
 @dataclass(frozen=True, slots=True)
 class RegionValue:
     """definition_id: of the definition that `region.settings` are of. drain_for: the request that asked for the drain under
-    way, or ''. answers: to the newest request of each kind that was answered. rollback: the one that is under way."""
+    way, or ''. answers: to the newest request of each kind that was answered. rollback: the one that is under way.
+    incarnation: as the definition had it."""
 
     region: Region
     definition_id: str
     drain_for: str = ""
     answers: Mapping[RegionRequestKind, RegionAnswer] = field(default_factory=dict)
     rollback: RegionRollback | None = None
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def change_of(value: RegionValue, happened: RegionHappening, by: WrittenBy) -> R
         drain_for=value.drain_for,
         answers=tuple(value.answers[kind] for kind in sorted(value.answers)),
         rollback=value.rollback,
+        incarnation=value.incarnation,
     )
 
 
@@ -120,7 +123,9 @@ def value_of(change: RegionChange) -> RegionValue:
         going_back_to=0 if change.rollback is None else change.rollback.to_cut,
     )
     answers = {each.kind: each for each in change.answers}
-    return RegionValue(region, change.definition_id, change.drain_for, answers, change.rollback)
+    return RegionValue(
+        region, change.definition_id, change.drain_for, answers, change.rollback, change.incarnation
+    )
 
 
 def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:

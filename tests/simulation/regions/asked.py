@@ -29,5 +29,11 @@ class Asked:
     def pods(self, region: str) -> PodsSaid | None:
         return self.pods_said
 
+    def forget(self) -> None:
+        """The region is deleted, and with it what was asked of it and said of its pods; what participants have said stays."""
+        self.definitions.clear()
+        self.wanted.clear()
+        self.pods_said = None
+
     async def look(self) -> None:
         await asyncio.sleep(0)

@@ -20,7 +20,6 @@ from kcontrol.core.regions.records import (
     CutPipeline,
     RegionChange,
     RegionCut,
-    RegionDefinition,
     RegionEventKind,
     RegionOutcome,
     RegionPods,
@@ -36,6 +35,7 @@ from kcontrol.sessions.region_ports import MembersSeen
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
 from tests.simulation.invariants import require
 from tests.simulation.regions.asked import Asked
+from tests.simulation.regions.definer import Definer
 from tests.simulation.regions.participant import OUTSIDE, Participant
 from tests.simulation.regions.refold import refolded
 from tests.simulation.sessions.loop import Process, SeededLoop
@@ -179,7 +179,8 @@ class RegionWorld:
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
         self.outside = Participant(self, REGION) if settings.participants else None
-        self.asked = Asked({REGION: RegionDefinition(REGION, settings, "ana", 0, "d0")})
+        self.asked = Asked({})
+        self.definer = Definer(self.asked, settings, Random(seed), counts)
         self._pods = Random(seed)
         self.loss = random.choice((0.0, 0.02, 0.1))
         self.processes: list[Process] = []
@@ -238,13 +239,14 @@ class RegionWorld:
         random, pipelines = self.random, self.pipelines
         name = random.choice(MEMBERS)
         self._say_pods()
+        self.definer.act(self.view().newest)
         outside = self.outside
         if outside is not None and random.random() < 0.1:
             self.counts["participants begun again"] += 1
             outside.life = -1
         elif outside is not None and random.random() < 0.1:
             outside.silent_until = self.loop.time() + random.uniform(0, 20)
-        match random.randrange(9):
+        match random.randrange(9 if self.definer.is_defined else 6):
             case 0:
                 self.counts["killed"] += 1
                 killed = self.processes.pop(random.randrange(len(self.processes)))
@@ -283,6 +285,8 @@ class RegionWorld:
         self.pipelines.away.clear()
         for process in self.processes:
             process.paused_until = 0.0
+        if not self.definer.is_defined:
+            self.definer.define()
         self._ask(RegionRequestKind.RESUME)
 
     def _ask_rollback(self) -> None:
@@ -385,6 +389,7 @@ class RegionWorld:
             return
         event = event_of(now.happened)
         require(refolded(before, now), FOLDS, (before, now))
+        self.definer.check(before, now)
         self._check_rollback(before, now)
         if event is not None and now.happened.kind is RegionEventKind.DRAIN_ASKED:
             require(value_of(before).region.state is RegionState.PROCESSING, FOLDS, now)

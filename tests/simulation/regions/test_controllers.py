@@ -19,6 +19,7 @@ from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
 from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
+from tests.simulation.regions.definer import BEGINS_FREE, STAYS_HELD
 
 _SCHEDULES = 12
 
@@ -43,6 +44,8 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["participants begun again"] > 3, counts
     assert counts["pods away"] > 3, counts
     assert counts["drains of members"] > 3, counts
+    assert counts["deleted while held"] > 3, counts
+    assert counts["defined anew"] > 3, counts
 
 
 def test_a_beat_says_where_drains_begin() -> None:
@@ -107,6 +110,14 @@ def _all_drains_are_persons() -> AbstractContextManager[object]:
     return patch.object(leading, "DrainAsked", lambda _, number, hold: asked("", number, hold))
 
 
+def _one_that_was_deleted_goes_on() -> AbstractContextManager[object]:
+    return patch.object(leading, "_is_another", lambda value, definition: False)
+
+
+def _whoever_defines_it_anew_lets_all_go() -> AbstractContextManager[object]:
+    return patch.object(leading, "_is_another", lambda value, definition: True)
+
+
 @pytest.mark.parametrize(
     ("rule", "found"),
     [
@@ -117,6 +128,8 @@ def _all_drains_are_persons() -> AbstractContextManager[object]:
         (_a_word_of_pods_counts_for_ever, (ANSWERED,)),
         (_whoever_asks_may, (MAY,)),
         (_all_drains_are_persons, (MAY,)),
+        (_one_that_was_deleted_goes_on, (BEGINS_FREE,)),
+        (_whoever_defines_it_anew_lets_all_go, (STAYS_HELD,)),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from kcontrol.apps.regions.following import KnownRegions
 from kcontrol.core.regions.history import history_of
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionState
-from kcontrol.core.regions.records import RegionCut
+from kcontrol.core.regions.records import RegionChange, RegionCut
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.regions_facts import RegionSight
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
@@ -43,10 +44,9 @@ def test_a_figure_is_that_of_the_log(name: str) -> None:
 
 
 def test_a_log_that_has_forgotten_how_its_newest_cut_was_made_still_says_when() -> None:
-    """A region that is up and down for days writes more changes than are kept."""
-    written = written_region()
+    """An older version has written it: a region that is up and down for days writes more changes than are kept."""
     cut = RegionCut("orders", 4, BEGAN_MS + 46_000, ())
-    late = [each for each in written.changes if each.at_ms >= BEGAN_MS + 50_000]
+    late = [each for each in _of_an_older_version() if each.at_ms >= BEGAN_MS + 50_000]
     registry = CollectorRegistry()
     register_regions(
         registry, lambda: {"orders": RegionSight(DEFINED, read_on(RegionLogView(), [*late, cut]))}
@@ -60,10 +60,14 @@ def test_a_log_that_has_forgotten_how_its_newest_cut_was_made_still_says_when() 
 
 
 def test_a_drain_whose_beginning_was_forgotten_is_in_no_average() -> None:
-    changes = written_region().changes
+    changes = _of_an_older_version()
     begun = next(number for number, each in enumerate(changes) if each.state is RegionState.DRAINING)
     assert history_of(changes[begun:]).drain_ms == (1_000, 6_000)
     assert history_of(changes).drain_ms == (2_000, 1_000, 6_000)
+
+
+def _of_an_older_version() -> list[RegionChange]:
+    return [replace(each, history=None) for each in written_region().changes]
 
 
 def test_a_server_shows_all_of_them() -> None:

@@ -59,8 +59,12 @@ class LedRegion:
     """One region, whose definition was written and read as it is in Kafka."""
 
     def __init__(
-        self, settings: RegionSettings, hint: Callable[[Collection[str]], None] | None = None
+        self,
+        settings: RegionSettings,
+        hint: Callable[[Collection[str]], None] | None = None,
+        members: IdleMembers | None = None,
     ) -> None:
+        """members: instead of those that do nothing."""
         name = settings.region
         definition = region_record(
             region_bytes(RegionDefinition(name, settings, "ana", 0, "d1")), "a definition"
@@ -68,7 +72,9 @@ class LedRegion:
         assert isinstance(definition, RegionDefinition)
         self.loop, self.topic = SeededLoop(Random(1), 0.0), MemoryRegionTopic()
         self.asked = Asked({name: definition})
-        self.members = IdleMembers(MembersSeen(dict.fromkeys(settings.pipelines, 1), healthy=True))
+        seen = MembersSeen(dict.fromkeys(settings.pipelines, 1), healthy=True)
+        self.members = members or IdleMembers(seen)
+        self.members.seen = seen
         self.session = RegionSession(
             *(name, "c", MemoryRegionLog(self.topic), self.asked, self.members, LoopClock(self.loop, 0)),
             hint=hint,

@@ -66,6 +66,7 @@ def test_all_limits_of_what_hangs_follow_from_one_setting() -> None:
     shorter = HangLimits.of(20_000)
     assert (shorter.silence_ms, shorter.loop_ms, shorter.patience_ms) == (20_000, 10_000, 3_333)
     assert (shorter.start_ms, shorter.stop_ms) == (120_000, 20_000), "what takes its time has it"
+    assert (longer.binding_ms, shorter.binding_ms) == (60_000, 20_000)
     for silence_ms in (3_000, 20_000, DEFAULT_SILENCE_MS, 600_000):
         limits = HangLimits.of(silence_ms)
         assert limits.loop_ms + limits.patience_ms <= max(silence_ms, 8_000), (
