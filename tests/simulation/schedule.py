@@ -56,19 +56,21 @@ _LATE_HALTS = 4
 
 _made: dict[tuple[object, ...], tuple[Fleet, ...]] = {}
 """Beginnings, by all that they were made of."""
+_others: list[dict[tuple[object, ...], tuple[Fleet, ...]]] = []
+"""Set aside while those of a core with a rule switched off are made."""
 
 
 @contextmanager
 def moments_of_its_own() -> Iterator[None]:
     """What begins in here begins at moments that are made in here, and forgotten at the end: a core with a rule switched off
     must not make those of others."""
-    others = dict(_made)
+    _others.append(dict(_made))
     _made.clear()
     try:
         yield
     finally:
         _made.clear()
-        _made.update(others)
+        _made.update(_others.pop())
 
 
 def forget_moments() -> None:
@@ -91,8 +93,23 @@ def _moments(
     """Every moment of a run without faults; made once."""
     key = (nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
     if key not in _made:
-        _made[key] = _make_moments(*key)
+        with _no_garbage_collected():
+            _made[key] = _make_moments(*key)
+            if not _others:
+                gc.freeze()  # They stay, and are gigabytes: each collection that looks at them takes seconds.
     return _made[key]
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Nearly all that is made in here is kept: to look for what is not takes half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _make_moments(
@@ -123,8 +140,6 @@ def prepared_moments(patient: bool = False, stages: int = 1, wide: bool = False)
     """All beginnings are made before the block, with the core as it is before it; one that is made in it fails."""
     _prepare_moments(patient, stages, wide)
     made = set(_made)
-    gc.collect()
-    gc.freeze()  # They stay, and are gigabytes: a collection that looks at them stops the process for many seconds.
     yield
     assert made == set(_made), f"these were made with a rule switched off: {set(_made) - made}"
 

@@ -359,7 +359,7 @@ _SIZE = "a step is run again only by as many nodes as made it"
 _PROGRESS = "without faults the pipeline makes progress"
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"
 RULES = (
-    Rule(_no_reading_after_init_producer, "no two committed attempts", 650),
+    Rule(_no_reading_after_init_producer, "no two committed attempts", 900),
     Rule(
         _bare_init_producer_after_fencing,
         "a fencing error is followed by reading and a claim, not by InitProducer",
@@ -373,13 +373,13 @@ RULES = (
     Rule(_no_resignation, _PROGRESS, 1000),
     Rule(_zombies_fence_and_go_on, ZOMBIE, 10700),
     Rule(_the_boundary_says_something_else_than_the_plan, "one division per committed step"),
-    Rule(_any_token_counts, "a step is whole: what was written is what its boundary says"),
+    Rule(_any_token_counts, "a step is whole: what was written is what its boundary says", 60),
     Rule(_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 330),
-    Rule(_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 140),
+    Rule(_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 530),
     Rule(_states_need_no_echo, _ASKED),
     Rule(_no_rollback_of_what_was_not_committed, _ASKED),
     Rule(_restarted_nodes_go_unnoticed, AWAKE),
-    Rule(_time_may_stand_still, "time strictly grows"),
+    Rule(_time_may_stand_still, "time strictly grows", 75),
     Rule(_two_writers_of_a_partition, "one writer a partition"),
     Rule(_input_is_read_from_the_start, _ONCE),
     Rule(_the_newest_claim_is_forgotten, _PROGRESS),
@@ -387,7 +387,7 @@ RULES = (
     Rule(_later_steps_stay_openable_after_a_rollback, _PROGRESS, 970),
     Rule(_answers_of_an_earlier_tenure_count, "no event is unexpected", 630),
     Rule(_nodes_that_are_behind_are_in_place, "nobody beyond the slowest by more than one step", 800),
-    Rule(_no_reading_after_init_producer, "checkpoint monotone"),
+    Rule(_no_reading_after_init_producer, "checkpoint monotone", 75),
     Rule(_a_checkpoint_needs_no_parts, _PARTS),
     Rule(_parts_of_other_checkpoints_count, _PARTS),
     Rule(_steps_are_dropped_that_a_checkpoint_needs, "retained steps cover the oldest checkpoint"),
@@ -400,12 +400,13 @@ RULES = (
     Rule(_checkpoints_are_not_openable, _OPENABLE, 380),
     Rule(_a_node_runs_on_by_a_definition_that_was_replaced, _SIZE, 2360),
     Rule(_a_node_runs_again_what_another_number_made, _SIZE, 2470, (number_of_nodes_changed,)),
-    Rule(_steps_of_another_size_are_run_again, _SIZE),
+    Rule(_steps_of_another_size_are_run_again, _SIZE, 390),
     Rule(_state_is_not_needed, "state is never left out"),
     Rule(_state_is_needed_by_all, _OPENABLE, 190),
     Rule(
         _who_begins_at_a_checkpoint_forgets_what_was_before,
         "whoever begins at a checkpoint knows all that counts",
+        80,
     ),
     Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", 885, likely=(user_asks,)),
 )
