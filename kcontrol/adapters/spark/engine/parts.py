@@ -142,7 +142,7 @@ class NodeParts:
         broken-off saves have left. Nothing of a newer life: this process may be a zombie, and what was made of its parts
         may count (decision 083). Raises CheckpointError."""
         if kept:
-            self._locations |= {each.location for each in kept}
+            self._locations |= {each.location for each in kept if each.parts}
             named = {part.manifest for each in kept if (part := each.part_of(self._node)) is not None}
             await asyncio.to_thread(self._drop, max(each.step for each in kept), named)
 
