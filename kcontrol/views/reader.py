@@ -26,6 +26,15 @@ class PipelineReader(PipelineProjection):
         await self._read_control()
         return self.view.spec() is not None
 
+    async def is_heard(self, clock: Clock) -> bool:
+        """Hear who speaks, as `listen` does, and read both logs on, the steps after all that tells of changes; whether the
+        pipeline has been submitted."""
+        if not await self.is_there():
+            return False
+        await self.listen(clock)
+        await self.read_steps_on()
+        return True
+
     async def read_control(self) -> None:
         """Read the control log on to its end, and nothing else. Raises NotFoundError
         when there is no such pipeline."""

@@ -53,7 +53,7 @@ TELLING_COORDINATOR_POINTS = (
     "CommitStep:1",
     "StepCommitted:1",
 )
-"""The others find the same in Kafka as one of these: `core` asks for nothing between them that is seen from outside."""
+"""One of each kind of effect and answer, before or after it is carried out; all of them are a heavy run."""
 RECORDS = 20
 
 

@@ -55,10 +55,8 @@ class FitWarden:
         self._next_ms[one.job] = now_ms + self._every_ms
         try:
             async with asyncio.timeout(TIMEOUT_S), pipeline_logs(self._settings, one.job) as logs:
-                if not await logs.is_there():
+                if not await logs.is_heard(self._clock):
                     return FitSeen()
-                await logs.listen(self._clock)
-                await logs.read_steps_on()
                 seen = fit_seen(logs, one.has, one.nodes, one.least, self._clock.now_ms())
         except (KcontrolError, TimeoutError) as error:
             seen = FitSeen(why=str(error) or "no answer")

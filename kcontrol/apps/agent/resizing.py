@@ -87,10 +87,8 @@ class ResizeWarden:
             return None
 
     async def _look(self, logs: PipelineLogs, one: Resizing, asked: _Asking) -> int | None:
-        if not await logs.is_there():
+        if not await logs.is_heard(self._clock):
             return None
-        await logs.listen(self._clock)
-        await logs.read_steps_on()  # After all that tells of changes.
         wish = AgentPlacement(one.founded_ms, one.wish)
         found = layout_seen(logs, one.nodes, wish, self._clock.now_ms())
         now_ms = self._clock.monotonic_ms()
@@ -152,9 +150,7 @@ async def _of_pipeline(
     clock = SystemClock()
     with suppress(TopicError):  # Nothing was ever submitted in this Kafka.
         async with pipeline_logs(settings, pipeline) as logs:
-            if await logs.is_there():
-                await logs.listen(clock)
-                await logs.read_steps_on()
+            if await logs.is_heard(clock):
                 return ask(logs, clock.now_ms())
     return None
 

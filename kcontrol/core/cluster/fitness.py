@@ -12,6 +12,33 @@ from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import Replica
 
 
+class _InVain:
+    """Something that is done again and again, and does not work. unfit_ms: as of `Fitness`."""
+
+    def __init__(self, unfit_ms: int) -> None:
+        self._unfit_ms = unfit_ms
+        self._since_ms: int | None = None
+        """The first time since it has last worked."""
+        self._last_ms = 0
+
+    def tried(self, now_ms: int) -> None:
+        self._last_ms = now_ms
+        if self._since_ms is None:
+            self._since_ms = now_ms
+
+    def works(self) -> None:
+        self._since_ms = None
+
+    def lasts(self, now_ms: int) -> bool:
+        """It was tried for long, and not only long ago: who has not tried since then can't tell, and tries again."""
+        if self._since_ms is None:
+            return False
+        if now_ms - self._last_ms > 3 * self._unfit_ms:
+            self._since_ms = None
+            return False
+        return self._last_ms - self._since_ms > self._unfit_ms
+
+
 class Fitness:
     """Of one agent, by its own clock. unfit_ms: what did not work for so long makes it silent; who can't tell without a beat
     whether it works again tries after three times as long."""
@@ -19,11 +46,10 @@ class Fitness:
     def __init__(self, unfit_ms: int, now_ms: int) -> None:
         self._read_end_ms = now_ms
         self._unfit_ms = unfit_ms
-        self._write_ms: int | None = None
-        self._mute_since_ms: int | None = None
-        self._beat_ms: int | None = None
-        self._unheard_since_ms: int | None = None
-        """The first beat that Kafka has taken since the newest that came back."""
+        self._writes = _InVain(unfit_ms)
+        """Of the log, while that could be read."""
+        self._beats = _InVain(unfit_ms)
+        """That Kafka has taken, and of which none came back: others hear it, and it would see nobody die."""
         self._applied: dict[str, tuple[str, int]] = {}
         """By agent: its incarnation, and the newest offset that it says it has applied."""
         self._goal: tuple[int, int] | None = None
@@ -32,33 +58,23 @@ class Fitness:
     def fits(self, now_ms: int) -> bool:
         if self.since_read_ms(now_ms) > self._unfit_ms:
             return False
-        return not self._is_deaf(now_ms) and not self._is_mute(now_ms)
+        return not self._beats.lasts(now_ms) and not self._writes.lasts(now_ms)
 
     def begin(self) -> None:
         """As a new incarnation."""
-        self._unheard_since_ms = None
+        self._beats.works()
 
     # --- the log --------------------------------------------------------------------------------------------
 
     def appended(self) -> None:
-        self._mute_since_ms = None
+        self._writes.works()
 
     def not_appended(self, now_ms: int, reads: bool) -> None:
         """reads: the log could be read meanwhile, so only writing fails."""
-        self._write_ms = now_ms
-        if not reads:
-            self._mute_since_ms = None
-        elif self._mute_since_ms is None:
-            self._mute_since_ms = now_ms
-
-    def _is_mute(self, now_ms: int) -> bool:
-        """It has tried for long to write the log, while that could be read, and not only long ago."""
-        if self._mute_since_ms is None or self._write_ms is None:
-            return False
-        if now_ms - self._write_ms > 3 * self._unfit_ms:
-            self._mute_since_ms = None
-            return False
-        return self._write_ms - self._mute_since_ms > self._unfit_ms
+        if reads:
+            self._writes.tried(now_ms)
+        else:
+            self._writes.works()
 
     # --- what others have read of it ------------------------------------------------------------------------
 
@@ -92,18 +108,7 @@ class Fitness:
 
     def beat_sent(self, now_ms: int) -> None:
         """Kafka has taken it."""
-        self._beat_ms = now_ms
-        if self._unheard_since_ms is None:
-            self._unheard_since_ms = now_ms
+        self._beats.tried(now_ms)
 
     def beat_came_back(self) -> None:
-        self._unheard_since_ms = None
-
-    def _is_deaf(self, now_ms: int) -> bool:
-        """Others hear it, and it hears not even itself: it would see nobody die."""
-        if self._beat_ms is None or self._unheard_since_ms is None:
-            return False
-        if now_ms - self._beat_ms > 3 * self._unfit_ms:
-            self._unheard_since_ms = None
-            return False
-        return self._beat_ms - self._unheard_since_ms > self._unfit_ms
+        self._beats.works()

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import FitJob, SetBounds
-from kcontrol.core.cluster.jobs import forget_bad, place_anew, runs, up_to_date, within
+from kcontrol.core.cluster.jobs import active_job, forget_bad, place_anew, runs, up_to_date, within
 from kcontrol.core.cluster.model import BOUNDS_LEVEL, Bounds, ClusterJob, Replica, Scheduler
 from kcontrol.core.cluster.resizing import give_another_number
 from kcontrol.core.cluster.schedule.sizes import Sizes
@@ -52,11 +52,7 @@ def _with_any_one_away(replica: Replica) -> Iterator[Replica]:
 
 
 def on_set_bounds(change: Change, entry: SetBounds) -> None:
-    if change.level < BOUNDS_LEVEL:
-        raise EntryRejectedError(f"it needs level {BOUNDS_LEVEL}")
-    job = change.replica.jobs.get(entry.job)
-    if job is None or not job.active:
-        raise EntryRejectedError("no such job is active")
+    job = active_job(change, entry.job, BOUNDS_LEVEL)
     up_to_date(change, entry)
     if not job.resizable:
         raise EntryRejectedError("it is not one set of nodes")

@@ -15,6 +15,7 @@ from kcontrol.core.cluster.entries import (
     SubmitJob,
 )
 from kcontrol.core.cluster.model import (
+    FIRST_LEVEL,
     RESUMED_LEVEL,
     STANDBY,
     Bounds,
@@ -69,6 +70,16 @@ def _resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
     return replace(job, kept=known.kept, most=max(known.most, job.nodes))
 
 
+def active_job(change: Change, name: str, level: int = FIRST_LEVEL) -> ClusterJob:
+    """Raises EntryRejectedError: the cluster is below this level, or there is no such job."""
+    if change.level < level:
+        raise EntryRejectedError(f"it needs level {level}")
+    job = change.replica.jobs.get(name)
+    if job is None or not job.active:
+        raise EntryRejectedError("no such job is active")
+    return job
+
+
 def up_to_date(change: Change, entry: SubmitJob | KillJob | ResizeJob | SetStandbys | SetBounds) -> None:
     """Raises EntryRejectedError for a wish that was made before the newest one about its job counted."""
     known = change.replica.jobs.get(entry.job)
@@ -113,9 +124,7 @@ def place_anew(change: Change, job: ClusterJob) -> None:
 
 
 def on_kill(change: Change, entry: KillJob) -> None:
-    job = change.replica.jobs.get(entry.job)
-    if job is None or not job.active:
-        raise EntryRejectedError("no such job is active")
+    job = active_job(change, entry.job)
     up_to_date(change, entry)
     finish(change, replace(job, state=JobState.KILLED, request=entry.request, error=""))
 

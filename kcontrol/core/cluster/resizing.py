@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import JobResized, ResizeJob
-from kcontrol.core.cluster.jobs import forget_bad, up_to_date
+from kcontrol.core.cluster.jobs import active_job, forget_bad, up_to_date
 from kcontrol.core.cluster.model import RESIZE_LEVEL, ClusterJob
 
 
 def on_resize(change: Change, entry: ResizeJob) -> None:
-    job = _job(change, entry.job)
+    job = active_job(change, entry.job, RESIZE_LEVEL)
     up_to_date(change, entry)
     if not job.resizable:
         raise EntryRejectedError("it has no number of nodes that is given")
@@ -42,7 +42,7 @@ def give_another_number(change: Change, job: ClusterJob, nodes: int) -> None:
 
 
 def on_resized(change: Change, entry: JobResized) -> None:
-    job = _job(change, entry.job)
+    job = active_job(change, entry.job, RESIZE_LEVEL)
     if job.revision != entry.revision or not job.kept:
         raise EntryRejectedError("no such revision is given another number of nodes")
     if not job.touched <= entry.as_of < change.offset:
@@ -59,12 +59,3 @@ def on_resized(change: Change, entry: JobResized) -> None:
 def is_known(job: ClusterJob, nodes: int) -> bool:
     """Whether it says nothing new that the pipeline has so many nodes, which are not those that are wanted."""
     return nodes == job.kept != job.nodes and job.most == max(job.kept, job.nodes)
-
-
-def _job(change: Change, name: str) -> ClusterJob:
-    if change.level < RESIZE_LEVEL:
-        raise EntryRejectedError(f"it needs level {RESIZE_LEVEL}")
-    job = change.replica.jobs.get(name)
-    if job is None or not job.active:
-        raise EntryRejectedError("no such job is active")
-    return job

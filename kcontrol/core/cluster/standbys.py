@@ -10,16 +10,12 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError, without
 from kcontrol.core.cluster.entries import SetStandbys, TaskFailed
-from kcontrol.core.cluster.jobs import up_to_date
+from kcontrol.core.cluster.jobs import active_job, up_to_date
 from kcontrol.core.cluster.model import STANDBY, STANDBY_LEVEL, ClusterJob, bad_key
 
 
 def on_set_standbys(change: Change, entry: SetStandbys) -> None:
-    if change.level < STANDBY_LEVEL:
-        raise EntryRejectedError(f"it needs level {STANDBY_LEVEL}")
-    job = change.replica.jobs.get(entry.job)
-    if job is None or not job.active:
-        raise EntryRejectedError("no such job is active")
+    job = active_job(change, entry.job, STANDBY_LEVEL)
     up_to_date(change, entry)
     if not job.takes_standbys:
         raise EntryRejectedError("it has no number of nodes that is given")

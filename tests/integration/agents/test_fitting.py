@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps.agent.configuring import configure
 from kcontrol.apps.agent.fitting import FitWarden, Nodes
-from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.placing import place
 from kcontrol.core.cluster.entries import Accept, FitJob, Notify, Prepare
 from kcontrol.core.cluster.fit_wards import Fitting
@@ -25,7 +17,7 @@ from kcontrol.core.cluster.model import BOUNDS_LEVEL, LATEST_LEVEL, Bounds
 from kcontrol.core.model import PipelinePhase
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.http_world import Told
+from tests.integration.agents.told import told_in_cluster
 
 
 async def _three_hosts(log: KafkaClusterLog) -> None:
@@ -41,21 +33,9 @@ async def _three_hosts(log: KafkaClusterLog) -> None:
 def test_75_percent_of_the_cluster_are_placed_and_had_once_its_pipeline_can(
     settings: ClusterSettings,
 ) -> None:
-    own = settings.model_copy(update={"prefix": f"fits-{uuid4().hex[:6]}"})
-
     async def play() -> None:
-        await asyncio.to_thread(ensure_cluster_topics, own)
-        await asyncio.to_thread(ensure_topics, own, "p")
-        log, view = KafkaClusterLog(own), ClusterView(own)
-        control, transaction = await KafkaControlLog.open(own, "p"), KafkaTransaction(own, "p")
-        steps = KafkaStepsLog(own, "p")
-        told = Told(control, transaction, steps, [(own.names().steps_topic("p"), 0)])
-        saves = replace(told.spec.checkpoint, location="somewhere")
-        layout = replace(told.spec.layout, shuffle_partitions=5)
-        # However long the test takes, they have been heard of lately.
-        limits = replace(told.spec.limits, heartbeat_timeout_ms=600_000)
-        told.spec = replace(told.spec, checkpoint=saves, layout=layout, limits=limits)
-        try:
+        async with told_in_cluster(settings, shards=5) as cluster:
+            own, log, view, told = cluster.settings, cluster.log, cluster.view, cluster.told
             await _three_hosts(log)
             await configure(view, ["scheduler=percentage"])
             made = await place(view, "p", Nodes(1, None, 75), "p.py")
@@ -87,9 +67,5 @@ def test_75_percent_of_the_cluster_are_placed_and_had_once_its_pipeline_can(
 
             fixed = await place(view, "p", nodes, "p.py")
             assert view.replica.jobs["p"].bounds is None, fixed
-        finally:
-            await asyncio.gather(
-                *(log.close(), view.close(), control.close(), transaction.close(), steps.close())
-            )
 
     asyncio.run(play())

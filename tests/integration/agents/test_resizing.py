@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
-from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.placing import place
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.pipeline_logs import pipeline_logs
@@ -24,25 +17,13 @@ from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.model import AgentPlacement, LayoutPhase, LayoutRequest, LayoutStatus, PipelinePhase
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.http_world import Told
+from tests.integration.agents.told import told_in_cluster
 
 
 def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settings: ClusterSettings) -> None:
-    own = settings.model_copy(update={"prefix": f"resized-{uuid4().hex[:6]}"})
-
     async def play() -> None:
-        await asyncio.to_thread(ensure_cluster_topics, own)
-        await asyncio.to_thread(ensure_topics, own, "p")
-        log, view = KafkaClusterLog(own), ClusterView(own)
-        control, transaction = await KafkaControlLog.open(own, "p"), KafkaTransaction(own, "p")
-        steps = KafkaStepsLog(own, "p")
-        told = Told(control, transaction, steps, [(own.names().steps_topic("p"), 0)])
-        saves = replace(told.spec.checkpoint, location="somewhere")
-        layout = replace(told.spec.layout, shuffle_partitions=2)
-        # However long the test takes, they have been heard of lately.
-        limits = replace(told.spec.limits, heartbeat_timeout_ms=600_000)
-        told.spec = replace(told.spec, checkpoint=saves, layout=layout, limits=limits)
-        try:
+        async with told_in_cluster(settings, shards=2) as cluster:
+            own, log, view, told = cluster.settings, cluster.log, cluster.view, cluster.told
             await log.append(Prepare("a", "a-1", slots=4))
             await place(view, "p", 1, "p.py")
             await told.begin()
@@ -63,11 +44,7 @@ def test_a_job_is_resized_and_its_pipeline_asked_by_whoever_is_its_warden(settin
 
             job = view.replica.jobs["p"]
             wanted = Resizing("p", job.revision, 2, view.replica.offset, view.replica.founded_ms, job.touched)
-            await _is_asked(own, control, wanted)
-        finally:
-            await asyncio.gather(
-                *(log.close(), view.close(), control.close(), transaction.close(), steps.close())
-            )
+            await _is_asked(own, cluster.control, wanted)
 
     asyncio.run(play())
 

@@ -24,6 +24,7 @@ from kcontrol.core.cluster.entries import (
     Prepare,
     RaiseLevel,
 )
+from kcontrol.core.cluster.fitness import Fitness
 from kcontrol.core.cluster.model import ClusterJob, Replica
 from kcontrol.core.cluster.schedule.placing import Missing, Placing
 from kcontrol.core.cluster.work import RunningUnit, Work
@@ -96,7 +97,7 @@ def _a_backlog_is_a_touch() -> Patches:
 
 
 def _who_can_not_do_its_work_beats_on() -> Patches:
-    return (patch.object(AgentMachine, "_fit", lambda self, now_ms: True),)
+    return (patch.object(Fitness, "fits", lambda self, now_ms: True),)
 
 
 def _an_append_is_never_given_up() -> Patches:

@@ -37,14 +37,8 @@ class Logs:
     async def append(self, records: Sequence[ControlRecord]) -> None:
         self.written += records
 
-    async def is_there(self) -> bool:
+    async def is_heard(self, _clock: SystemClock) -> bool:
         return True
-
-    async def listen(self, _clock: SystemClock) -> None:
-        pass
-
-    async def read_steps_on(self) -> None:
-        pass
 
 
 def test_what_is_wanted_is_asked_for_as_soon_as_a_withdrawal_is_answered_and_then_not_again_for_a_while(

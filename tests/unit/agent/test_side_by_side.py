@@ -88,6 +88,9 @@ def test_pipelines_are_looked_at_side_by_side(kind: str, monkeypatch: pytest.Mon
                 answered += 1
                 return False
 
+            async def is_heard(self, _clock: object) -> bool:
+                return await self.is_there()
+
         @asynccontextmanager
         async def pipeline_logs(_settings: ClusterSettings, _pipeline: str) -> AsyncIterator[Logs]:
             yield Logs()
