@@ -180,7 +180,7 @@ def begin(turn: Turn, spec: PipelineSpec) -> None:
     if commands:
         turn.effects.append(Publish(commands))
     else:
-        turn.wake_at(state.now_ms)  # It can be recorded at once, and nobody will say anything about it.
+        turn.wake_at(state.now_ms + 1)  # It can be recorded at once, and nobody will say anything about it.
 
 
 def tend(turn: Turn, spec: PipelineSpec) -> None:

@@ -27,7 +27,7 @@ def test_an_idle_pipeline_records_it_at_once_and_no_node_is_told() -> None:
     driver = resting(STATELESS, steps=5)
     effects = driver.tick(EVERY_MS)
     assert told(effects) == []
-    assert driver.state.wake_ms == driver.log.now_ms
+    assert driver.state.wake_ms == driver.log.now_ms + 1
     effect = recorded(driver)
     assert effect.checkpoint is not None
     assert (effect.checkpoint.step, effect.checkpoint.parts, effect.checkpoint.location) == (5, (), "")

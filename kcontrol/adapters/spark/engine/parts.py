@@ -53,10 +53,9 @@ class NodeParts:
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         """Steps of those checkpoints of which everything is there and can be read that this node needs."""
-        self._locations |= {each.location for each in checkpoints}
-        return await asyncio.to_thread(
-            lambda: tuple(each.step for each in checkpoints if self._is_readable(each))
-        )
+        saved = [each for each in checkpoints if each.parts]
+        self._locations |= {each.location for each in saved}
+        return await asyncio.to_thread(lambda: tuple(each.step for each in saved if self._is_readable(each)))
 
     def restore(self, checkpoint: Checkpoint, begin: Callable[[str, Path], None]) -> None:
         """Fill the node's directory: from its part, and with the shards that others owned then from theirs. `begin` makes
