@@ -12,7 +12,7 @@ import pytest
 from kcontrol.adapters.checkpoints.store import CheckpointStore
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.state.workdir import WorkDir
-from kcontrol.core.model import Assignment, CheckpointSpec, NodePhase, StepRecord
+from kcontrol.core.model import Assignment, CheckpointRequest, CheckpointSpec, NodePhase, StepRecord
 from kcontrol.core.node.checkpoints import all_openable
 from kcontrol.core.step.resetting import begins_at, refused_step
 from kcontrol.errors import NotFoundError
@@ -64,6 +64,22 @@ def test_a_node_with_nothing_halts_the_pipeline_if_the_log_is_cut() -> None:
     driver.say(checkpoint=3, phase=NodePhase.CLOSED)
     assert "node 0 of pipeline p can't be opened" in driver.state.trouble.halt
     assert "checkpoints in the log: none" in driver.state.trouble.halt
+
+
+def test_who_asks_for_a_checkpoint_is_told_that_there_is_none_of_the_state() -> None:
+    driver = CoordinatorDriver(SAVED)
+    for record in RECORDS[:4]:
+        driver.see_step(record)
+    driver.take_over()
+    driver.join()
+    driver.say()
+    driver.see(CheckpointRequest("p", "r", 3))
+    (answer,) = driver.state.asked.answers
+    assert (answer.request_id, answer.step) == ("r", 0)
+    assert (
+        "the checkpoint of step 3, the last one of pipeline p, was made while it kept no state"
+        in answer.error
+    )
 
 
 def test_its_tables_can_not_be_asked_as_of_such_a_step() -> None:
