@@ -44,7 +44,8 @@ def test_a_node_offers_no_such_step(moved: bool) -> None:
     """Not even where the layout was changed over it, after which a node opens what others have saved."""
     driver = NodeDriver(SAVED)
     driver.joined(2)
-    for record in (*STEPS[:3], EMPTY, *([MOVED] if moved else [])):
+    records: tuple[StepRecord, ...] = (*RECORDS[:4], MOVED) if moved else RECORDS[:4]
+    for record in records:
         driver.see_step(record)
     assert all_openable(driver.state) == (2,)
 
