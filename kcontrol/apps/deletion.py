@@ -244,7 +244,7 @@ async def _read_logs(
             await logs.listen(clock)
             refuse_while_alive(logs, clock.now_ms())
             spec = logs.view.spec()
-        locations = {spec.checkpoint.location} if spec is not None else set()
+        locations = {spec.checkpoint.location} if spec is not None and spec.stateful else set()
         through = {each.topic for each in spec.exchanges} if spec is not None else set()
         step, name = 0, settings.names().exchange_topic
         if has_steps:
@@ -253,7 +253,9 @@ async def _read_logs(
                 found = [each.record for each in await logs.steps.read_to_end()]
             except DamagedRecordError:
                 found, step = [], -1
-            locations |= {record.location for record in found if isinstance(record, Checkpoint)}
+            locations |= {
+                record.location for record in found if isinstance(record, Checkpoint) and record.parts
+            }
             steps = [record for record in found if isinstance(record, StepBoundary)]
             through |= {name(pipeline, sent.exchange) for record in steps for sent in record.exchanges}
             step = max((record.step for record in steps), default=step)

@@ -109,7 +109,7 @@ async def plan_layout(
         _refuse_unfit(spec, steps)
         now = _in_force(spec, steps)
         change = _wanted(now, spec, nodes, without, shards)
-        saved = steps.checkpoint_of(steps.step) if spec.stateful else None
+        saved = steps.saved_of(steps.step) if spec.stateful else None
         if saved is not None and change.nodes == 1 and now.nodes > 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
         if saved is not None and (change.moves or change.cuts):
@@ -202,9 +202,10 @@ def _refuse_unfit(spec: PipelineSpec, steps: StepsView) -> None:
             f"{where} keeps state and has no place for checkpoints, from which new nodes could take it: give its definition "
             "checkpoint=kcontrol.Checkpoint(LOCATION), start it, and stop it again"
         )
-    if steps.checkpoint_of(steps.step) is None:
+    if steps.saved_of(steps.step) is None:
+        newest = steps.saved[-1].step if steps.saved else "none"
         raise ConfigurationError(
-            f"{where}: its last step is {steps.step}, and its newest checkpoint is of step {steps.checkpoint}: start it as it "
+            f"{where}: its last step is {steps.step}, and the newest that is saved is {newest}: start it as it "
             f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step"
         )
 
@@ -227,7 +228,7 @@ def refuse_states_between(spec: PipelineSpec, saved: Checkpoint, own: Path) -> N
 
 def _refuse_gone_on(plan: LayoutPlan, steps: StepsView) -> None:
     number = 1 if steps.assignment is None else steps.assignment.number + 1
-    saved = not plan.stateful or steps.checkpoint_of(plan.step) is not None
+    saved = not plan.stateful or steps.saved_of(plan.step) is not None
     if steps.step != plan.step or number != plan.number or not saved:
         raise NotNowError(
             f"pipeline {plan.pipeline!r} has gone on to step {steps.step} while its layout was being changed after step "

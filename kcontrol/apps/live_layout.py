@@ -68,7 +68,7 @@ async def plan_live(
         spec, steps = logs.spec(), logs.committed
         asked = live_change(logs, nodes, without, replaced)
         change = asked.change
-        saved = steps.checkpoints[-1] if spec.stateful and steps.checkpoints else None
+        saved = steps.saved[-1] if spec.stateful and steps.saved else None
         if saved is not None and change.nodes == 1 and spec.nodes > 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
         sizes = (

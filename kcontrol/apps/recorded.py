@@ -66,7 +66,7 @@ class RecordedSteps:
             return replace(
                 self, spec=spec, boundaries=boundaries, first=first, last=last, begin=Beginning(first - 1)
             )
-        checkpoint = self.steps.checkpoint_of(first - 1)
+        checkpoint = self.steps.saved_of(first - 1)
         if checkpoint is None:
             raise NotFoundError(
                 f"pipeline {spec.pipeline!r} keeps state, and steps {first} to {last} alone of those needed were made by "

@@ -267,7 +267,7 @@ class Preparation:
             layout=layout,
         )
         self.prepared = Prepared(request.request_id, pipeline, spec, resolved, bound)
-        if steps.checkpoints and not can_be_opened_twice(steps.checkpoints[-1]):
+        if steps.saved and not can_be_opened_twice(steps.saved[-1]):
             # Before there is one to be copied: what changes between that and the last step is copied twice, and the second
             # time no steps are made.
             await self._warm(None, steps.last)
@@ -279,7 +279,7 @@ class Preparation:
             self._copy.total_bytes = 0
 
     def _copy_newest(self, steps: StepsView) -> None:
-        copy, found = self._copy, steps.checkpoints
+        copy, found = self._copy, steps.saved
         if copy is None or self._error or not found or found[-1].step <= copy.step:
             return
         self._tries += 1

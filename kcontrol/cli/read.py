@@ -62,12 +62,7 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         + (f", {time_text(facts.step_ms)}" if facts.step_ms is not None else "")
     )
     if facts.checkpoint_location or facts.checkpoint or facts.checkpoint_failure:
-        saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing yet"
-        where = f", in {facts.checkpoint_location}" if facts.checkpoint_location else ""
-        click.echo(
-            f"saved      {saved}{where}"
-            + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else "")
-        )
+        click.echo(f"saved      {_saved(facts)}")
     if facts.late_rows:
         click.echo(
             f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: "
@@ -99,6 +94,20 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"warning    {warning}")
     for sentence in facts.unsafe:
         click.echo(f"unsafe     {sentence}")
+
+
+def _saved(facts: PipelineStatus) -> str:
+    """The newest checkpoint; of a pipeline that saves nothing it says only where its log can be read from."""
+    if facts.checkpoint_location:
+        text = f"step {facts.checkpoint}" if facts.checkpoint else "nothing yet"
+        text += f", in {facts.checkpoint_location}"
+    else:
+        text = (
+            f"no state; the newest checkpoint is of step {facts.checkpoint}"
+            if facts.checkpoint
+            else "no state"
+        )
+    return text + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else "")
 
 
 def _coordinator(facts: PipelineStatus) -> str:

@@ -258,8 +258,8 @@ class StepPolicy:
 
 @definition
 class CheckpointPolicy:
-    """Where checkpoints are put, how often, and how many are kept. A pipeline without state
-    makes none, unless told where.
+    """Where checkpoints are put, how often, and how many are kept. A pipeline without state has nothing to put anywhere: its
+    checkpoints only say where its log of steps may be read from, and drop what `keep_steps` does not keep.
 
     location: a URL or path that every node can write. None: `checkpoints` in the directory that each node
         works in, on its own host's disk.

@@ -170,7 +170,7 @@ def build_spec(
             shuffle_partitions=pipeline.layout.shuffle_partitions,
         ),
         limits=pipeline.limits.to_spec(),
-        checkpoint=_checkpoint_spec(pipeline.checkpoint, stateful),
+        checkpoint=_checkpoint_spec(pipeline.checkpoint),
         exchanges=tuple(_exchange_spec(each, topics[each.name]) for each in exchanges),
         stages=tuple(query.stage for query in queries) if exchanges else (),
         watermarks=tuple(
@@ -251,10 +251,8 @@ def _home(pipeline: Pipeline, query: QueryFacts, written: Sequence[OutputSpec]) 
     return check_home(pipeline, query.name, query.inputs, mine, brings_key=query.brings_key)
 
 
-def _checkpoint_spec(checkpoint: CheckpointPolicy | None, stateful: bool) -> CheckpointSpec:
-    if checkpoint is None or (checkpoint.location is None and not stateful):
-        return CheckpointSpec("", 0, 0, -1)
-    return checkpoint.to_spec()
+def _checkpoint_spec(checkpoint: CheckpointPolicy | None) -> CheckpointSpec:
+    return CheckpointSpec("", 0, 0, -1) if checkpoint is None else checkpoint.to_spec()
 
 
 def fingerprint(

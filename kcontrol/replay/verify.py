@@ -46,7 +46,7 @@ def beginning(
         return found, Beginning(found - 1)
     if first is None and steps.first == 1:
         return 1, Beginning(0)
-    there = [one for one in steps.checkpoints if steps.can_replay_after(one.step)]
+    there = [one for one in steps.saved if steps.can_replay_after(one.step)]
     nearest = there if first is None else [one for one in reversed(there) if one.step < first]
     chosen = next((one for one in nearest if readable(one)), None)
     if chosen is not None:

@@ -17,7 +17,7 @@ _BETTER = (
 def saved_where(spec: PipelineSpec, own: str = "") -> str:
     """The place; '' if nothing is saved. own: where this host's nodes save what is saved
     beside them, if that is known."""
-    location = spec.checkpoint.location
+    location = spec.checkpoint.location if spec.stateful else ""
     if location == IN_WORK_DIR:
         return own or "checkpoints/ in the directory where each node works, on its own host"
     return urlsplit(location)._replace(query="").geturl() if location else ""

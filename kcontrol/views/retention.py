@@ -54,7 +54,7 @@ def replay_inputs(projection: PipelineProjection) -> list[ReplayInput]:
 
 def _of(projection: PipelineProjection, item: InputSpec, kept: Kept | str) -> ReplayInput:
     committed, stateful = projection.committed, projection.spec().stateful
-    after = committed.step if not stateful else committed.checkpoints[0].step if committed.checkpoints else 0
+    after = committed.step if not stateful else committed.saved[0].step if committed.saved else 0
     if isinstance(kept, Kept) and kept.topic_id != item.topic_id:
         kept = (
             f"topic {item.topic!r} was deleted or recreated: it is not the one that the pipeline reads "

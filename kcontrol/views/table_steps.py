@@ -15,7 +15,7 @@ def askable_steps(spec: PipelineSpec, steps: StepsView) -> Sequence[int]:
     """Those, in order. With state the steps of the checkpoints, since nothing else holds the state of all nodes at one
     step; without, all that are in the log and not void."""
     if spec.stateful:
-        return [one.step for one in steps.checkpoints]
+        return [one.step for one in steps.saved]
     there = range(steps.first, steps.step + 1)
     return [step for step in there if not is_known(steps.resets, step)] if steps.resets else there
 
@@ -39,7 +39,7 @@ def chosen_step(spec: PipelineSpec, steps: StepsView, asked: int | None) -> tupl
                 else f"its log holds step {steps_text(there)}"
             )
         )
-    return step, steps.checkpoint_of(step) if spec.stateful else None
+    return step, steps.saved_of(step) if spec.stateful else None
 
 
 def steps_text(steps: Sequence[int]) -> str:

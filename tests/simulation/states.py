@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BEGINS = "a node begins with exactly the shards that it owns"
+PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary, or none without state"
 NOT_WITHOUT = "an assignment without its checkpoint is never in the log"
 CUT = "with other shards come parts that are cut so, and only then"
 AS_ASKED = "a change of the layout is the one that was asked for, by its number"
@@ -109,9 +110,10 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     require(
         checkpoint.boundary_offset == world.offsets[step - 1]
         and [part and part.node for part in found] == list(range(len(found)))
-        and len(found) in world.sizes
+        and len(found) in (world.sizes if world.spec.stateful else (0,))
+        and bool(checkpoint.location) == bool(found)
         and all(part and part.history == state for part, state in zip(found, expected, strict=True)),
-        "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
+        PARTS,
         (checkpoint, [part and (part.node, len(part.history)) for part in found]),
     )
 

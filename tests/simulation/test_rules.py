@@ -59,6 +59,7 @@ from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import number_of_nodes_changed, user_asks
 from tests.simulation.invariants import AWAKE, OPENABLE, ZOMBIE
+from tests.simulation.states import PARTS
 from tests.simulation.witness import CoordinatorWitness
 
 
@@ -353,7 +354,6 @@ def _a_stop_saves_nothing() -> Patches:
 
 
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
-_PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
 _OPENABLE = OPENABLE
 _SIZE = "a step is run again only by as many nodes as made it"
 _PROGRESS = "without faults the pipeline makes progress"
@@ -388,8 +388,8 @@ RULES = (
     Rule(_answers_of_an_earlier_tenure_count, "no event is unexpected", 630),
     Rule(_nodes_that_are_behind_are_in_place, "nobody beyond the slowest by more than one step", 800),
     Rule(_no_reading_after_init_producer, "checkpoint monotone", 75),
-    Rule(_a_checkpoint_needs_no_parts, _PARTS),
-    Rule(_parts_of_other_checkpoints_count, _PARTS),
+    Rule(_a_checkpoint_needs_no_parts, PARTS),
+    Rule(_parts_of_other_checkpoints_count, PARTS),
     Rule(_steps_are_dropped_that_a_checkpoint_needs, "retained steps cover the oldest checkpoint"),
     Rule(_a_step_may_be_saved_twice, "checkpoint monotone"),
     Rule(

@@ -207,7 +207,7 @@ def can_record_alone(turn: Turn, spec: PipelineSpec) -> bool:
 
 def _is_over(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) -> bool:
     """Whether the last step is one that it may be made over."""
-    saved = not spec.stateful or state.steps.checkpoint == change.switched
+    saved = not spec.stateful or state.steps.saved_of(change.switched) is not None
     return change.switched == state.steps.step > 0 and saved
 
 

@@ -4,6 +4,9 @@ Between two steps every node is told to checkpoint the last committed one. The n
 have pinned what that step needs; they save it while steps go on. When all parts are there, a transaction of
 its own records the checkpoint and drops what it makes needless. Whatever goes wrong costs this one checkpoint
 and nothing else: the ones before it stay as they are, and another is begun when it is due.
+
+Where a pipeline has no state, nobody has anything to save: its checkpoint has no parts, no node is told of it, and it is
+recorded between the next two transactions. It says where the log of steps may be read from, and what of it can go.
 """
 
 from __future__ import annotations
@@ -61,7 +64,20 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
         _answer(state, request.request_id, 0, f"{unread}: nothing was saved; ask again")
         return
     saved = next((one.step for one in state.steps.checkpoints if one.request_id == request.request_id), 0)
-    if saved or 0 < state.steps.step == state.steps.checkpoint:
+    last_is_of_no_state = (
+        spec.stateful
+        and 0 < state.steps.step == state.steps.checkpoint
+        and not state.steps.checkpoints[-1].parts
+    )
+    if last_is_of_no_state and not saved:
+        _answer(
+            state,
+            request.request_id,
+            0,
+            f"the checkpoint of step {state.steps.step}, the last one of pipeline {state.pipeline}, was made while it kept no "
+            "state: there is nothing to save before the next step",
+        )
+    elif saved or 0 < state.steps.step == state.steps.checkpoint:
         _answer(state, request.request_id, saved or state.steps.checkpoint, "")
     elif not spec.checkpoint.location:
         _answer(
@@ -153,12 +169,17 @@ def has_more_to_save(state: CoordinatorState) -> bool:
     return state.steps.step > state.steps.checkpoint and not state.steps.is_reset
 
 
+def parts_wanted(spec: PipelineSpec) -> int:
+    """Of how many nodes a checkpoint has a part."""
+    return spec.nodes if spec.stateful else 0
+
+
 def begin(turn: Turn, spec: PipelineSpec) -> None:
     """Have all nodes save the last step, which all of them hold; nothing is being saved yet."""
     state = turn.state
     step = state.steps.step
     request = pending_request(state)
-    commands = tuple(give(turn, node, CommandKind.CHECKPOINT, step) for node in range(spec.nodes))
+    commands = tuple(give(turn, node, CommandKind.CHECKPOINT, step) for node in range(parts_wanted(spec)))
     saving = Saving(
         step=step,
         boundary_offset=state.steps.last_offset,
@@ -166,9 +187,13 @@ def begin(turn: Turn, spec: PipelineSpec) -> None:
         commands=commands,
         begun_ms=state.now_ms,
         request_id="" if request is None else request.request_id,
+        pinned=not commands,
     )
     state.checkpointing = state.checkpointing.begun(saving)
-    turn.effects.append(Publish(commands))
+    if commands:
+        turn.effects.append(Publish(commands))
+    else:
+        turn.wake_at(state.now_ms + 1)  # It can be recorded at once, and nobody will say anything about it.
 
 
 def tend(turn: Turn, spec: PipelineSpec) -> None:
@@ -214,7 +239,7 @@ def _has_pinned(state: CoordinatorState, saving: Saving, node: int) -> bool:
 def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
     """Why the checkpoint can't be completed, through nobody's fault; what asked for it stands, and begins it
     anew."""
-    if saving.policy.location != spec.checkpoint.location or len(saving.commands) != spec.nodes:
+    if saving.policy.location != spec.checkpoint.location or len(saving.commands) != parts_wanted(spec):
         return "the pipeline's definition was changed"
     for node, command in enumerate(saving.commands):
         if state.view.incarnation(node) != command.incarnation:
@@ -287,7 +312,7 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
         step=saving.step,
         claim_epoch=state.tenure.epoch,
         boundary_offset=saving.boundary_offset,
-        location=saving.policy.location,
+        location=saving.policy.location if saving.commands else "",
         parts=_parts(state, saving),
         begun_ms=state.wall(saving.begun_ms),
         now_ms=state.wall(state.now_ms),

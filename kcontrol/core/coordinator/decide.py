@@ -327,7 +327,7 @@ def _record_checkpoint(turn: Turn) -> None:
     made: Checkpoint | None = None
     gone: tuple[str, ...] = ()
     if saving is not None:
-        if not checkpointing.is_saved(state) or len(saving.commands) != spec.nodes:
+        if not checkpointing.is_saved(state) or len(saving.commands) != checkpointing.parts_wanted(spec):
             turn.go(Cause.OUT_OF_PLACE)
             return
         saved = checkpointing.saved_checkpoint(state, saving)

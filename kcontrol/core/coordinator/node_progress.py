@@ -201,7 +201,7 @@ def without_beginning(state: CoordinatorState, spec: PipelineSpec) -> str:
 
 def _nothing_to_open(state: CoordinatorState, node: int, openable: tuple[int, ...]) -> str:
     steps = state.steps
-    checkpoints = ", ".join(str(one.step) for one in steps.checkpoints) or "none"
+    checkpoints = ", ".join(str(one.step) for one in steps.saved) or "none"
     can_open = ", ".join(map(str, openable)) or "none"
     return (
         f"node {node} of pipeline {state.pipeline} can't be opened: the log holds steps {steps.first} to "

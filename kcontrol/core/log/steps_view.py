@@ -147,6 +147,16 @@ class StepsView:
         """The checkpoint of a step, if there is one."""
         return next((one for one in self.checkpoints if one.step == step), None)
 
+    @property
+    def saved(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints that state can be had from, oldest first: one that was made while the pipeline had none says only
+        where the log may be read from."""
+        return tuple(one for one in self.checkpoints if one.parts)
+
+    def saved_of(self, step: int) -> Checkpoint | None:
+        """The checkpoint that state as of a step can be had from, if there is one."""
+        return next((one for one in self.saved if one.step == step), None)
+
 
 def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     """The view after one more record of the steps topic, in offset order.

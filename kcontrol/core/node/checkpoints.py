@@ -19,7 +19,7 @@ _NOTHING = SavedFiles("", 0, 0)
 def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
     """The checkpoint of a step, if it is in the log and this node can read what it needs of it: its own part or, where the
     layout was changed after it, what others have saved of its shards."""
-    found, assignment = state.steps.checkpoint_of(step), state.steps.assignment
+    found, assignment = state.steps.saved_of(step), state.steps.assignment
     if found is None or step in state.unreadable:
         return None
     handed_over = assignment is not None and assignment.step == step
@@ -28,7 +28,7 @@ def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
 
 def all_openable(state: NodeMachine) -> tuple[int, ...]:
     """Every step that this node could open and that was not made void, newest first."""
-    saved = (one.step for one in state.steps.checkpoints if own_checkpoint(state, one.step))
+    saved = (one.step for one in state.steps.saved if own_checkpoint(state, one.step))
     held = (step for step in state.openable if state.steps.void_by(step) is None)
     return tuple(sorted({*held, *saved}, reverse=True))
 

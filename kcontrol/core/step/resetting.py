@@ -114,23 +114,23 @@ def _refused_state(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
     if not spec.stateful or begins_at(steps, to_step) is not None:
         return ""
     oldest = (
-        f"its oldest checkpoint is of step {steps.checkpoints[0].step}"
-        if steps.checkpoints
+        f"its oldest checkpoint is of step {steps.saved[0].step}"
+        if steps.saved
         else (f"it has no checkpoint, and its log begins with step {steps.first}")
     )
     return (
         f"pipeline {spec.pipeline!r} keeps state, which can't be brought back to step {to_step}: {oldest}. Go back to "
-        f"step {steps.checkpoints[0].step if steps.checkpoints else steps.first} or later"
+        f"step {steps.saved[0].step if steps.saved else steps.first} or later"
     )
 
 
 def begins_at(steps: StepsView, to_step: int) -> int | None:
     """The step after which steps are run again to come to `to_step`: the newest checkpoint at or before it, or 0 where there
     never was one. None: there is no way."""
-    saved = [one.step for one in steps.checkpoints if one.step <= to_step]
+    saved = [one.step for one in steps.saved if one.step <= to_step]
     if saved:
         return saved[-1]
-    return 0 if steps.first == 1 and not steps.checkpoints else None
+    return 0 if steps.first == 1 and not steps.saved else None
 
 
 def going_back(

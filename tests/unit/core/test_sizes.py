@@ -141,7 +141,7 @@ def test_a_plan_of_the_old_size_is_not_carried_out() -> None:
 
 def test_a_checkpoint_of_the_old_size_is_not_recorded() -> None:
     policy = CheckpointSpec("file:///c", 3_000, 2, 1)
-    driver = CoordinatorDriver(replace(ONE, checkpoint=policy))
+    driver = CoordinatorDriver(replace(ONE, checkpoint=policy, stateful=True))
     driver.see_step(boundary(1))
     driver.take_over()
     driver.join()
@@ -153,7 +153,7 @@ def test_a_checkpoint_of_the_old_size_is_not_recorded() -> None:
         "p", 0, driver.incarnations[0], command.claim_epoch, command.serial, 1, "m", 1, 1, ""
     )
     only(AddPartitions, driver.see(part))
-    driver.see(replace(TWO, checkpoint=policy))
+    driver.see(replace(TWO, checkpoint=policy, stateful=True))
     driver.feed(PartitionsAdded(driver.log.now_ms))
     assert driver.state.at is State.FENCING
     driver.ready()

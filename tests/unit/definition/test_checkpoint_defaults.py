@@ -36,10 +36,14 @@ def test_a_pipeline_with_state_is_saved_beside_its_nodes_work_without_being_told
     check_spec(spec)
 
 
-def test_a_pipeline_without_state_needs_none() -> None:
-    assert spec_of(STATELESS).checkpoint.location == ""
-    assert spec_of(STATELESS, checkpoint=Checkpoint(every="5 s")).checkpoint.location == ""
+def test_a_pipeline_without_state_makes_them_and_saves_nothing() -> None:
+    spec = spec_of(STATELESS)
+    assert spec.checkpoint == CheckpointSpec(IN_WORK_DIR, 60_000, 2, -1)
+    assert saved_where(spec) == ""
+    check_spec(spec)
+    assert spec_of(STATELESS, checkpoint=Checkpoint(every="5 s", keep_steps=4)).checkpoint.keep_steps == 4
     assert spec_of(STATELESS, checkpoint=Checkpoint("file:///c")).checkpoint.location == "file:///c"
+    assert spec_of(STATELESS, checkpoint=None).checkpoint == CheckpointSpec("", 0, 0, -1)
 
 
 def test_nowhere_must_be_said() -> None:

@@ -53,10 +53,9 @@ class NodeParts:
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         """Steps of those checkpoints of which everything is there and can be read that this node needs."""
-        self._locations |= {each.location for each in checkpoints}
-        return await asyncio.to_thread(
-            lambda: tuple(each.step for each in checkpoints if self._is_readable(each))
-        )
+        saved = [each for each in checkpoints if each.parts]
+        self._locations |= {each.location for each in saved}
+        return await asyncio.to_thread(lambda: tuple(each.step for each in saved if self._is_readable(each)))
 
     def restore(self, checkpoint: Checkpoint, begin: Callable[[str, Path], None]) -> None:
         """Fill the node's directory: from its part, and with the shards that others owned then from theirs. `begin` makes
@@ -142,7 +141,7 @@ class NodeParts:
         broken-off saves have left. Nothing of a newer life: this process may be a zombie, and what was made of its parts
         may count (decision 083). Raises CheckpointError."""
         if kept:
-            self._locations |= {each.location for each in kept}
+            self._locations |= {each.location for each in kept if each.parts}
             named = {part.manifest for each in kept if (part := each.part_of(self._node)) is not None}
             await asyncio.to_thread(self._drop, max(each.step for each in kept), named)
 
