@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
+from kcontrol.core.cluster.coordinators import is_able
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.fit_wards import Fitting, FitWards
@@ -26,7 +27,16 @@ from kcontrol.core.cluster.liveness import (
     hear,
     judges_nobody,
 )
-from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
+from kcontrol.core.cluster.model import (
+    COORDINATOR,
+    COORDINATOR_LEVEL,
+    EMPTY,
+    AgentStage,
+    Mark,
+    Place,
+    Replica,
+    Unit,
+)
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds
@@ -333,6 +343,9 @@ class AgentMachine:
 
     def _failed(self) -> list[ClusterEntry]:
         mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
+        if self.replica.level >= COORDINATOR_LEVEL and is_able(self.replica, self.me.name):
+            kept = [place for place in self.replica.coordinators if place.agent == self.me.name]
+            mine |= {COORDINATOR: place for place in kept}
         return [
             TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
             for (unit, generation), failures in self._ends.due(mine)

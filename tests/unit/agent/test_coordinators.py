@@ -11,11 +11,11 @@ import pytest
 
 from kcontrol.apps.agent.processes import EndedProcess
 from kcontrol.apps.agent.restarts import CoordinatorRestarts
-from kcontrol.apps.agent.session import COORDINATOR, SessionOptions
+from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
-from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.model import COORDINATOR, ClusterPolicy
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.errors import JavaError
 from tests.support.processes import until

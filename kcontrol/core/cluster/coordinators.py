@@ -1,0 +1,46 @@
+"""Which agents have the processes of `kcontrol coordinator`: as many as are wanted, on agents of their own. They take no slot and
+stay where they are, but where one can't run while it could elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Sequence
+
+from kcontrol.core.cluster.change import Change, EntryRejectedError
+from kcontrol.core.cluster.entries import TaskFailed
+from kcontrol.core.cluster.model import COORDINATOR_LEVEL, Place, Replica
+
+Free = Callable[[Collection[str], int], Sequence[str]]
+"""Names of usable agents without these, the next to be chosen first, and at least so many of them if there are."""
+
+
+def is_able(replica: Replica, agent: str) -> bool:
+    """Whether nobody has said that a coordinator can't run on its host."""
+    return agent not in replica.unable
+
+
+def chosen(replica: Replica, usable: Container[str], free: Free, offset: int) -> tuple[Place, ...]:
+    """After an entry at `offset`. Those that can't run are on no agent while another has none; where there is no better one, they
+    stay, and are tried again and again by their agents."""
+    wanted = replica.policy.coordinators
+    there = [place for place in replica.coordinators if place.agent in usable]
+    running = [place for place in there if is_able(replica, place.agent)][:wanted]
+    if len(running) == wanted:
+        return tuple(running)
+    others = free({place.agent for place in there}, wanted + len(replica.unable))
+    able = [name for name in others if is_able(replica, name)][: wanted - len(running)]
+    missing = wanted - len(running) - len(able)
+    stuck = [place for place in there if not is_able(replica, place.agent)][:missing]
+    at_last = [name for name in others if not is_able(replica, name)][: missing - len(stuck)]
+    return (*running, *stuck, *(Place(name, offset) for name in (*able, *at_last)))
+
+
+def coordinator_failed(change: Change, entry: TaskFailed) -> None:
+    """Counts once in a life of its agent. Raises EntryRejectedError."""
+    if change.level < COORDINATOR_LEVEL:
+        raise EntryRejectedError(f"it needs level {COORDINATOR_LEVEL}")
+    if not any(place.is_of(entry.agent, entry.generation) for place in change.replica.coordinators):
+        raise EntryRejectedError("it is not placed so any more")
+    if not is_able(change.replica, entry.agent):
+        raise EntryRejectedError("that is known")
+    change.set(unable={**change.replica.unable, entry.agent: entry.error})
+    change.reschedule = True
