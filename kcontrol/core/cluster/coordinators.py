@@ -1,5 +1,5 @@
-"""Which agents have the processes of `kcontrol coordinator`: as many as are wanted, on agents of their own. They take no slot and
-stay where they are, but where one can't run while it could elsewhere."""
+"""Which agents have the processes of `kcontrol coordinator`: as many as are wanted, on agents of their own. They take no slot
+and stay where they are, but where one can't run while it could elsewhere."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def is_able(replica: Replica, agent: str) -> bool:
 
 
 def chosen(replica: Replica, usable: Container[str], free: Free, offset: int) -> tuple[Place, ...]:
-    """After an entry at `offset`. Those that can't run are on no agent while another has none; where there is no better one, they
-    stay, and are tried again and again by their agents."""
+    """After an entry at `offset`. None is where it can't run while an agent without one could; where there is no better one, it
+    stays, and is tried again and again by its agent."""
     wanted = replica.policy.coordinators
     there = [place for place in replica.coordinators if place.agent in usable]
     running = [place for place in there if is_able(replica, place.agent)][:wanted]

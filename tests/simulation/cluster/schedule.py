@@ -22,6 +22,7 @@ from kcontrol.core.cluster.entries import (
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
+    COORDINATOR_LEVEL,
     RESUMED_LEVEL,
     STANDBY,
     STANDBY_LEVEL,
@@ -29,7 +30,13 @@ from kcontrol.core.cluster.model import (
     Scheduler,
 )
 from kcontrol.core.model import AgentPlacement
-from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
+from tests.simulation.cluster.faults import (
+    FAULTS,
+    Fault,
+    asker_frozen,
+    coordinator_can_not_run,
+    snapshot_lost,
+)
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import (
     COMES_TO_REST,
@@ -64,6 +71,7 @@ class ClusterSchedule:
         as_of: bool | None = None,
         stands: bool | None = None,
         fits: bool | None = None,
+        keeps: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -96,6 +104,11 @@ class ClusterSchedule:
         self.fits = self.resizes and (drawn if fits is None else fits)
         """Whether jobs follow the size of the cluster."""
         newest = BOUNDS_LEVEL if self.fits else newest
+        self.keeping = Random(f"keeping {seed}")
+        drawn = self.keeping.random() < 0.3
+        self.keeps = self.resizes and (drawn if keeps is None else keeps)
+        """Whether there are hosts where no coordinator can run."""
+        newest = COORDINATOR_LEVEL if self.keeps else newest
         self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
@@ -174,6 +187,8 @@ class ClusterSchedule:
                 self._let_run(host, faults)
 
     def _disturb(self) -> None:
+        if self.keeps and self.keeping.random() < 0.003:
+            self.done[coordinator_can_not_run.__name__] += coordinator_can_not_run(self)
         if self._faults and self.random.random() < self._rate:
             fault = self.random.choice(self._faults)
             if fault(self):
