@@ -344,8 +344,7 @@ class AgentMachine:
     def _failed(self) -> list[ClusterEntry]:
         mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
         if self.replica.level >= COORDINATOR_LEVEL and is_able(self.replica, self.me.name):
-            kept = [place for place in self.replica.coordinators if place.agent == self.me.name]
-            mine |= {COORDINATOR: place for place in kept}
+            mine |= [(COORDINATOR, one) for one in self.replica.coordinators if one.agent == self.me.name]
         return [
             TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
             for (unit, generation), failures in self._ends.due(mine)
