@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Sequence
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import TaskFailed
+from kcontrol.core.cluster.entries import RaiseLevel, TaskFailed
 from kcontrol.core.cluster.model import COORDINATOR_LEVEL, Place, Replica
 
 Free = Callable[[Collection[str], int], Sequence[str]]
@@ -16,6 +16,12 @@ Free = Callable[[Collection[str], int], Sequence[str]]
 def is_able(replica: Replica, agent: str) -> bool:
     """Whether nobody has said that a coordinator can't run on its host."""
     return agent not in replica.unable
+
+
+def raised_for_coordinators(replica: Replica) -> RaiseLevel | None:
+    """The next level on the way to that at which what can't run is placed elsewhere; None while some agent does not know it."""
+    known = all(agent.levels[1] >= COORDINATOR_LEVEL for agent in replica.agents.values())
+    return RaiseLevel(replica.level + 1) if known else None
 
 
 def chosen(replica: Replica, usable: Container[str], free: Free, offset: int) -> tuple[Place, ...]:

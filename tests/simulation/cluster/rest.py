@@ -104,7 +104,7 @@ def _not_placed(s: ClusterSchedule) -> str | None:
 def _not_kept(s: ClusterSchedule) -> str | None:
     """A coordinator is where it can't run only if that was said, by an agent that can say it."""
     truth = s.world.truth
-    if truth.level < COORDINATOR_LEVEL:
+    if any(agent.levels[1] < COORDINATOR_LEVEL for agent in truth.agents.values()):
         return None
     by_name = {host.name: host for host in s.hosts}
     for place in truth.coordinators:

@@ -230,9 +230,9 @@ def test_a_coordinator_that_nobody_wants_here_is_not_started(life: Made, wanted:
 def test_a_coordinator_that_can_not_run_is_told_to_all(
     tmp_path: Path, error: type[KcontrolError], lives: int, told: bool
 ) -> None:
-    """At once if its host lacks something, after some tries if it may do better, and not while Kafka is away."""
-    raised = [RaiseLevel(level) for level in range(2, COORDINATOR_LEVEL + 1)]
-    log: list[ClusterEntry] = [Prepare("a", "a-1", levels=(1, COORDINATOR_LEVEL)), *raised]
+    """At once if its host lacks something, after some tries if it may do better, and not while Kafka is away. The level at
+    which that counts is reached first."""
+    log: list[ClusterEntry] = [Prepare("a", "a-1", levels=(1, COORDINATOR_LEVEL))]
     ends = ("sh", "-c", f"echo kcontrol: so it is; exit {error.exit_code}")
     options = SessionOptions(restart_ms=0, short_life_s=600.0, coordinator=ends)
     one = Life(tmp_path, Ending(0), log, (1, COORDINATOR_LEVEL), options)
@@ -240,13 +240,34 @@ def test_a_coordinator_that_can_not_run_is_told_to_all(
     one.read()
     until(lambda: one.sees(lives), f"it has ended {lives} times")
     said = one.says()
+    while isinstance(said, RaiseLevel):
+        one.log = [*one.log, said]
+        one.read()
+        one.machine.appended()
+        said = one.says()
+    assert one.machine.replica.level == (COORDINATOR_LEVEL if told else 1)
     if told:
         assert isinstance(said, TaskFailed)
         assert (said.job, said.task, said.index) == COORDINATOR
         assert said.error == f"ended with code {error.exit_code}: so it is"
-        one.log = [*log, said]
+        one.log = [*one.log, said]
         one.read()
+        one.machine.appended()
         assert list(one.machine.replica.unable) == ["a"]
         until(lambda: one.sees(lives + 1), "it is tried again, as there is no better host")
     assert not isinstance(one.says(), TaskFailed), "it is said once"
+    one.disk.close()
+
+
+def test_an_older_agent_keeps_the_others_from_the_level(tmp_path: Path) -> None:
+    """Nothing is said then, and the coordinator is tried again where it is."""
+    older = Prepare("b", "b-1", levels=(1, COORDINATOR_LEVEL - 1))
+    log: list[ClusterEntry] = [Prepare("a", "a-1", levels=(1, COORDINATOR_LEVEL)), older]
+    ends = ("sh", "-c", "exit 2")
+    options = SessionOptions(restart_ms=0, short_life_s=600.0, coordinator=ends)
+    one = Life(tmp_path, Ending(0), log, (1, COORDINATOR_LEVEL), options)
+    one.machine.me = Identity("a", "a-1", 1, levels=(1, COORDINATOR_LEVEL))
+    one.read()
+    until(lambda: one.sees(3), "it has ended three times")
+    assert not isinstance(one.says(), TaskFailed | RaiseLevel)
     one.disk.close()
