@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.coordinators import is_able, raised_for_coordinators
+from kcontrol.core.cluster.coordinators import raised_for_coordinators
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.fit_wards import Fitting, FitWards
@@ -39,6 +39,7 @@ from kcontrol.core.cluster.model import (
 )
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
+from kcontrol.core.cluster.schedule.keepers import is_able
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds, UnitFailures
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work

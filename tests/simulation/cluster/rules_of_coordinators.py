@@ -10,6 +10,7 @@ from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.change import Change
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.model import COORDINATOR, COORDINATOR_LEVEL, Replica, Unit
+from kcontrol.core.cluster.schedule import keepers
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
@@ -20,7 +21,7 @@ def _coordinators_stay_where_they_can_not_run() -> Patches:
     def chosen(replica: Replica, *more: Any) -> Any:
         return right(replica.but(unable={}), *more)
 
-    right = coordinators.chosen
+    right = keepers.chosen
     return tuple(
         patch(f"kcontrol.core.cluster.schedule.{name}.chosen", chosen) for name in ("schedule", "settle")
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kcontrol.core.cluster.coordinators import chosen
 from kcontrol.core.cluster.model import STANDBY, Place, Replica
 from kcontrol.core.cluster.schedule.board import Scheduled, board_of
+from kcontrol.core.cluster.schedule.keepers import chosen
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.schedule.sizes import Sizes
 

@@ -12,9 +12,9 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kcontrol.core.cluster.coordinators import chosen
 from kcontrol.core.cluster.model import Agent, Allocations, ClusterJob, Place, Replica, TaskSpec
 from kcontrol.core.cluster.schedule.board import Board, Load, Scheduled, has_room_for_all, load
+from kcontrol.core.cluster.schedule.keepers import chosen
 from kcontrol.core.cluster.schedule.room import Tags, tags_of
 
 
