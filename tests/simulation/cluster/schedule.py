@@ -255,12 +255,22 @@ class ClusterSchedule:
         why = self._come_to_rest()
         require(why is None or not run_after_their_end(self), ENDED_RUNS_NOWHERE, run_after_their_end(self))
         require(why is None, COMES_TO_REST, not_at_rest(self))
-        entries = len(self.world.log)
-        self.go_on(REST_TICKS)
-        # That a host can't write, it may find out only when it has something to say.
+        self._stay_at_rest()
+
+    def _stay_at_rest(self) -> None:
+        """Nothing more is said. But that a host can't write, it may find out only when it has something to say: it is given up
+        then, and others have to come to rest without it."""
         weak = {host.name for host in self.hosts if host.lasting_cut}
-        more = [one for one in self.world.log[entries:] if one is not None]
-        more = [one for one in more if not (isinstance(one, Leave) and one.agent in weak)]
+        may_go = set(weak)
+        while True:
+            entries = len(self.world.log)
+            self.go_on(REST_TICKS)
+            more = [one for one in self.world.log[entries:] if one is not None]
+            gone = may_go & {one.agent for one in more if isinstance(one, Leave)}
+            if not gone:
+                break
+            may_go -= gone
+            require(self._come_to_rest() is None, STAYS_AT_REST, not_at_rest(self))
         upkeep = all(isinstance(one, ProposeSnapshot | ConfirmSnapshot) for one in more)
         require(upkeep and len(more) <= 4, QUIET, more[:5])
         require(
