@@ -78,7 +78,10 @@ class AgentFacts(Facts):
     used: int = Field(description="Nodes, and processes that stand by, that are placed there.")
     tags: list[str]
     draining: bool = Field(description="It gets no nodes.")
-    coordinator: bool = Field(description="A coordinator runs on its host.")
+    coordinator: bool = Field(description="A coordinator is placed on its host.")
+    coordinator_error: str = Field(
+        description="Why a coordinator could not run on its host in this life of the agent; '' if none has failed there."
+    )
     watches: str | None = Field(description="Whose beats it listens for; null if nobody's.")
     behind: int | None = Field(
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
@@ -91,6 +94,7 @@ class AgentFacts(Facts):
         words = [f"agent {self.agent}: {self.stage}, {self.used} of {self.slots} slots"]
         words += [f"tags {', '.join(self.tags)}"] if self.tags else []
         words += ["coordinator"] if self.coordinator else []
+        words += [f"no coordinator can run there: {self.coordinator_error}"] if self.coordinator_error else []
         words += ["draining"] if self.draining else []
         words += [f"watches {self.watches}"] if self.watches else []
         return ", ".join(words)
@@ -191,6 +195,7 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
                 tags=list(agent.tags),
                 draining=agent.draining,
                 coordinator=agent.name in coordinators,
+                coordinator_error=value.unable.get(agent.name, ""),
                 watches=value.pairs.get(agent.name),
                 behind=None if read is None else max(0, value.offset - read),
             )

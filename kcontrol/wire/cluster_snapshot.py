@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
+    COORDINATOR_LEVEL,
     RESIZE_LEVEL,
     STANDBY_LEVEL,
     Agent,
@@ -64,6 +65,14 @@ class BadAgents:
 
 
 @dataclass(frozen=True, slots=True)
+class UnableAgent:
+    """An agent on whose host a coordinator could not run, and why."""
+
+    agent: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """A replica. empty: tasks that have a list of places without one in it."""
 
@@ -87,6 +96,7 @@ class ClusterSnapshot:
     proposed: Proposed | None
     base: Mark
     configured: int = -1
+    unable: tuple[UnableAgent, ...] = ()
 
 
 def snapshot_bytes(replica: Replica) -> bytes:
@@ -106,7 +116,9 @@ def _schema(level: int) -> Schema:
         return versions[1]
     if level < STANDBY_LEVEL:
         return versions[2]
-    return versions[3] if level < BOUNDS_LEVEL else versions[4]
+    if level < BOUNDS_LEVEL:
+        return versions[3]
+    return versions[4] if level < COORDINATOR_LEVEL else versions[5]
 
 
 def replica_of(data: bytes) -> Replica | None:
@@ -167,6 +179,7 @@ def _snapshot(value: Replica) -> ClusterSnapshot:
         proposed=value.proposed,
         base=value.base,
         configured=value.configured,
+        unable=tuple(UnableAgent(agent, error) for agent, error in value.unable.items()),
     )
 
 
@@ -191,6 +204,7 @@ def _replica(found: ClusterSnapshot) -> Replica:
         proposed=found.proposed,
         base=found.base,
         configured=found.configured,
+        unable={one.agent: one.error for one in found.unable},
     )
 
 

@@ -33,17 +33,13 @@ from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Unit
+from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Replica, Unit
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
-from kcontrol.errors import ConfigurationError, RetriableError
+from kcontrol.errors import ClusterError, ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
-
-
-COORDINATOR: Unit = ("", "coordinator", 0)
-"""The unit under which an agent's coordinator runs; no job has an empty name."""
 
 
 class Commands(Protocol):
@@ -347,14 +343,19 @@ class AgentSession:
 
     def _note(self, ended: EndedProcess) -> None:
         """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
-        reported."""
-        if ended.unit == COORDINATOR or not may_be_of(ended.founded_ms, self.replica.founded_ms):
+        reported. A coordinator is started again in any case: there may be no better host."""
+        if not may_be_of(ended.founded_ms, self.replica.founded_ms):
             return
         code = "without a code" if ended.code is None else f"with code {ended.code}"
         unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"
         match verdict_of(ended.code):
             case ExitVerdict.ASKED | ExitVerdict.REPLACED:
                 pass
+            case ExitVerdict.FAILED if unit == COORDINATOR and ended.code == ClusterError.exit_code:
+                pass  # Kafka is away, from all hosts as far as is known.
+            case ExitVerdict.USELESS | ExitVerdict.LEFT_OUT if unit == COORDINATOR:
+                # It is of no job that could fail, and what is wrong for it here may be right elsewhere.
+                self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
             case ExitVerdict.LEFT_OUT:
                 self._disk.leave_out(self._machine.unit_left_out(unit, generation))
             case ExitVerdict.USELESS:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
+from kcontrol.core.cluster.coordinators import raised_for_coordinators
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.fit_wards import Fitting, FitWards
@@ -26,10 +27,20 @@ from kcontrol.core.cluster.liveness import (
     hear,
     judges_nobody,
 )
-from kcontrol.core.cluster.model import EMPTY, AgentStage, Mark, Place, Replica, Unit
+from kcontrol.core.cluster.model import (
+    COORDINATOR,
+    COORDINATOR_LEVEL,
+    EMPTY,
+    AgentStage,
+    Mark,
+    Place,
+    Replica,
+    Unit,
+)
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
-from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds
+from kcontrol.core.cluster.schedule.keepers import is_able
+from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds, UnitFailures
 from kcontrol.core.cluster.wards import Ward, wards
 from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
 
@@ -333,10 +344,18 @@ class AgentMachine:
 
     def _failed(self) -> list[ClusterEntry]:
         mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
+        if is_able(self.replica, self.me.name):
+            mine |= [(COORDINATOR, one) for one in self.replica.coordinators if one.agent == self.me.name]
         return [
-            TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
+            one
             for (unit, generation), failures in self._ends.due(mine)
+            if (one := self._as_failed(unit, generation, failures)) is not None
         ]
+
+    def _as_failed(self, unit: Unit, generation: int, failures: UnitFailures) -> ClusterEntry | None:
+        if unit == COORDINATOR and self.replica.level < COORDINATOR_LEVEL:
+            return raised_for_coordinators(self.replica)
+        return TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
 
     # --- what is done -------------------------------------------------------------------------------------
 

@@ -31,11 +31,21 @@ class Change:
 
     def put_agent(self, agent: Agent) -> None:
         self.agents.add(agent.name)
+        known = self.replica.agents.get(agent.name)
+        if known is None or known.incarnation != agent.incarnation:
+            self._is_able_again(agent.name)
         self.set(agents={**self.replica.agents, agent.name: agent})
 
     def drop_agent(self, name: str) -> None:
         self.agents.add(name)
+        self._is_able_again(name)
         self.set(agents=without(self.replica.agents, name))
+
+    def _is_able_again(self, name: str) -> None:
+        """As far as is known: what its host lacked may be there in another life."""
+        if name in self.replica.unable:
+            self.set(unable=without(self.replica.unable, name))
+            self.reschedule = True
 
     def put_job(self, job: ClusterJob) -> None:
         self.jobs.add(job.name)

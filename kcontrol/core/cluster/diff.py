@@ -43,6 +43,8 @@ def _agents(before: Replica, after: Replica) -> Iterator[str]:
         was, is_ = before.agents.get(name), after.agents.get(name)
         if was is not None and is_ is not None and was != is_:
             yield f"agent {name}: {_changed(was, is_)}"
+        if name in after.unable and name not in before.unable:
+            yield f"agent {name}: a coordinator can't run there: {after.unable[name]}"
 
 
 def _changed(was: Agent, is_: Agent) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
+from kcontrol.core.cluster.coordinators import coordinator_failed
 from kcontrol.core.cluster.entries import TaskFailed
 from kcontrol.core.cluster.jobs import finish
-from kcontrol.core.cluster.model import STANDBY, JobState, bad_key
+from kcontrol.core.cluster.model import COORDINATOR, STANDBY, JobState, bad_key
 from kcontrol.core.cluster.standbys import standby_failed
 
 
@@ -15,6 +16,9 @@ def on_task_failed(change: Change, entry: TaskFailed) -> None:
     replica = change.replica
     change.author(entry.agent, entry.incarnation)
     unit = (entry.job, entry.task, entry.index)
+    if unit == COORDINATOR:
+        coordinator_failed(change, entry)
+        return
     job = replica.jobs.get(entry.job)
     places = replica.allocations.get(entry.job, {}).get(entry.task, ())
     place = places[entry.index] if 0 <= entry.index < len(places) else None

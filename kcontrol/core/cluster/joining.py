@@ -58,7 +58,7 @@ def _may_replace(known: Agent, entry: Prepare) -> None:
 def _renew(change: Change, known: Agent, agent: Agent) -> None:
     """The same agent in its next incarnation keeps its place in the ring and its units."""
     change.put_agent(replace(agent, draining=known.draining, touched=known.touched))
-    change.reschedule = (known.slots, known.tags) != (agent.slots, agent.tags)
+    change.reschedule |= (known.slots, known.tags) != (agent.slots, agent.tags)
 
 
 def _give_up(change: Change, name: str) -> None:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 7
+LATEST_LEVEL = 8
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
@@ -27,6 +27,8 @@ STANDBY_LEVEL = 6
 """From here on jobs may have standbys."""
 BOUNDS_LEVEL = 7
 """From here on jobs may have as many nodes as the cluster has room for, between bounds."""
+COORDINATOR_LEVEL = 8
+"""From here on a coordinator that can't run on its agent's host is placed elsewhere."""
 
 STANDBY = "standby"
 """As the task of a unit: a process that has no number yet, and is given that of a node which loses its place."""
@@ -36,6 +38,8 @@ LEFT_OUT = "left out"
 
 Unit = tuple[str, str, int]
 """Job, task, index."""
+COORDINATOR: Unit = ("", "coordinator", 0)
+"""The process of `kcontrol coordinator` on a host, which is of no job: an agent has one at most."""
 
 
 class AgentStage(StrEnum):
@@ -283,7 +287,8 @@ class Replica:
     of all began, by its wall clock. agents: every known one, by name. members: in the order of joining;
     needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
     members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
-    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. base:
+    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. unable: agents on whose
+    hosts a coordinator could not run, and why, until they begin another life. base:
     offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log. configured:
     offset of the newest policy; -1: at a level that does not know. settled: what
     was looked up in it already (`schedule.board`); it follows from all else, and says nothing of the value.
@@ -308,6 +313,7 @@ class Replica:
     proposed: Proposed | None = None
     base: Mark = NO_MARK
     configured: int = field(default=-1, metadata={LEFT_OUT: -1})
+    unable: Mapping[str, str] = field(default_factory=dict, metadata={LEFT_OUT: {}})
     settled: object = field(default=None, compare=False, repr=False)
 
     def but(self, **parts: Any) -> Replica:

@@ -1,5 +1,6 @@
 """`python -m tests.integration.agents NAME SERVERS PREFIX FOLDER`: an agent as `kcontrol agent` runs it,
-whose units are processes that write down who they are and sleep."""
+whose units are processes that write down who they are and sleep. So is its coordinator, as index -1, unless there is a file
+`broken-NAME` in the folder."""
 
 from __future__ import annotations
 
@@ -37,8 +38,12 @@ def main(name: str, servers: str, prefix: str, folder: str) -> None:
         sys.stdout.flush()
 
     settings = ClusterSettings(bootstrap_servers=servers, prefix=prefix)
-    options = AgentOptions(name, 3, (), Path(folder) / name, 2_000, False, SessionOptions(poll_ms=100))
-    asyncio.run(serve(settings, options, Sleepers(name, Path(folder) / "told"), tell))
+    told, broken = Path(folder) / "told", Path(folder) / f"broken-{name}"
+    sleeps = f'echo "{name} -1 0 $$" >> {told}; exec sleep 600'
+    ends = f"[ -e {broken} ] && echo kcontrol: no such directory && exit 2"
+    session = SessionOptions(poll_ms=100, coordinator=("sh", "-c", f"{ends}; {sleeps}"))
+    options = AgentOptions(name, 3, (), Path(folder) / name, 2_000, False, session)
+    asyncio.run(serve(settings, options, Sleepers(name, told), tell))
 
 
 if __name__ == "__main__":

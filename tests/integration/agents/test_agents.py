@@ -212,6 +212,26 @@ def test_what_a_killed_and_a_frozen_agent_ran_goes_on_elsewhere(cluster: Cluster
     assert "d goes on from the snapshot at" in (cluster.folder / "d.log").read_text()
 
 
+def test_a_coordinator_that_can_not_run_on_a_host_runs_on_another(cluster: Cluster) -> None:
+    """And on that host again when there is no other, as soon as it can."""
+    broken = cluster.folder / "broken-a"
+    broken.touch()
+    cluster.ask(Configure(ClusterPolicy(beat_ms=1_000, coordinators=1)))
+    for name in "ab":
+        cluster.start(name)
+        cluster.until(f"{name} has joined", lambda value: name in value.members)  # noqa: B023
+    value = cluster.until("it runs on b", lambda value: keeps(cluster, value, "b"))
+    assert value.unable == {"a": "ended with code 2: no such directory"}
+    broken.unlink()
+    cluster.kill_host("b")
+    cluster.until("it runs on a", lambda value: keeps(cluster, value, "a"))
+
+
+def keeps(cluster: Cluster, value: Replica, agent: str) -> bool:
+    """Whether the coordinator is there, alone."""
+    return [place.agent for place in value.coordinators] == [agent] and cluster.living() == {-1: [agent]}
+
+
 async def until_cut(settings: ClusterSettings, at: int) -> None:
     begun = ""
     async with asyncio.timeout(TIMEOUT_S):

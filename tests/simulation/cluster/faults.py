@@ -186,6 +186,12 @@ def standby_can_not_run(s: ClusterSchedule) -> bool:
     return True
 
 
+def coordinator_can_not_run(s: ClusterSchedule) -> bool:
+    """On a host, for good. In no draw of faults, as it is for schedules at whose level that is known."""
+    s.keeping.choice(s.hosts).keeps_none = True
+    return True
+
+
 def host_added(s: ClusterSchedule) -> bool:
     if len(s.hosts) >= 9:
         return False

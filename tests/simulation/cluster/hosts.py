@@ -26,6 +26,7 @@ from kcontrol.core.cluster.entries import (
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
+    COORDINATOR,
     RESIZE_LEVEL,
     STANDBY,
     STANDBY_LEVEL,
@@ -83,7 +84,8 @@ class Process:
 
 @dataclass
 class Host:
-    """gone: for good. lasting_cut: what it never reaches again. broken_for: jobs that can't run here."""
+    """gone: for good. lasting_cut: what it never reaches again. broken_for: jobs that can't run here.
+    keeps_none: no coordinator can run here."""
 
     name: str
     slots: int
@@ -96,6 +98,7 @@ class Host:
     agent_frozen_until_ms: int = 0
     cut_until_ms: dict[str, int] = field(default_factory=dict)
     broken_for: set[str] = field(default_factory=set)
+    keeps_none: bool = False
     gone: bool = False
     lasting_cut: str = ""
 
@@ -305,6 +308,17 @@ class HostAgent:
             world.counts["process of a standby is the node"] += 1
         for unit, place in found.start:
             self.start(unit, place, pids)
+        self.keep_coordinator()
+
+    def keep_coordinator(self) -> None:
+        """Where it can run nothing is done here: what coordinators do is no part of this."""
+        for place in self.machine.replica.coordinators:
+            if (
+                place.agent == self.name
+                and self.host.keeps_none
+                and self.machine.may_start(self.world.now_ms)
+            ):
+                self.machine.unit_failed(COORDINATOR, place.generation, "it can't run here")
 
     def check_stopped(self, process: Process) -> None:
         known = self.world.truth.agents.get(self.name)

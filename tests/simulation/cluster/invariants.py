@@ -67,6 +67,8 @@ WELL_PLACED_STAYS = "a unit that is well placed does not move"
 ACTIVE_ONLY = "only active jobs have places"
 COORDINATORS_APART = "coordinators are on members of their own"
 COORDINATORS_ENOUGH = "there are as many coordinators as wanted and possible"
+COORDINATORS_WHERE_THEY_RUN = "no coordinator stays where it can't run while one could run elsewhere"
+ANOTHER_LIFE = "what a host lacked is forgotten with that life of its agent"
 # Of jobs
 NO_NEEDLESS_WAIT = "no job waits that could run without harm to an earlier one"
 ENDED_STAYS = "what was ended stays so until a new request"
@@ -124,6 +126,7 @@ def check_entry(world: ClusterWorld, done: Applied) -> None:
     check_authors(world, done)
     check_places(done)
     check_coordinators(done.after)
+    check_unable(done)
     check_jobs(done)
     check_layouts(world, done)
     check_standbys(done)
@@ -201,6 +204,16 @@ def check_coordinators(value: Replica) -> None:
     require(len(set(keepers)) == len(keepers) and set(keepers) <= set(usable), COORDINATORS_APART, keepers)
     wanted = min(value.policy.coordinators, len(usable))
     require(len(keepers) == wanted, COORDINATORS_ENOUGH, (keepers, wanted))
+    stuck = [name for name in keepers if name in value.unable]
+    better = sorted(set(usable) - set(keepers) - set(value.unable))
+    require(not (stuck and better), COORDINATORS_WHERE_THEY_RUN, (stuck, better))
+
+
+def check_unable(done: Applied) -> None:
+    unable = set(done.after.unable)
+    require(unable <= set(done.after.agents), ANOTHER_LIFE, unable)
+    if isinstance(done.entry, Prepare):
+        require(done.entry.agent not in unable, ANOTHER_LIFE, done.entry)
 
 
 def check_jobs(done: Applied) -> None:

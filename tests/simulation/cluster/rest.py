@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.liveness import is_heard
-from kcontrol.core.cluster.model import STANDBY
+from kcontrol.core.cluster.model import COORDINATOR_LEVEL, STANDBY
 from kcontrol.core.cluster.resizing import is_known
 from tests.simulation.cluster.fits import not_fitted
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
@@ -27,6 +27,7 @@ def not_at_rest(s: ClusterSchedule) -> str | None:
         or _not_joined(s, agents)
         or _not_completed(s)
         or _not_placed(s)
+        or _not_kept(s)
         or _not_resized(s)
         or not_fitted(s)
         or _too_many(s)
@@ -97,6 +98,19 @@ def _not_placed(s: ClusterSchedule) -> str | None:
             continue
         if len(running) != 1 or s.world.rightful[unit].pid != running[0].pid:
             return f"{unit} does not run where it is placed: {place}, {running}, {s.world.rightful.get(unit)}"
+    return None
+
+
+def _not_kept(s: ClusterSchedule) -> str | None:
+    """A coordinator is where it can't run only if that was said, by an agent that can say it."""
+    truth = s.world.truth
+    if any(agent.levels[1] < COORDINATOR_LEVEL for agent in truth.agents.values()):
+        return None
+    by_name = {host.name: host for host in s.hosts}
+    for place in truth.coordinators:
+        host = by_name[place.agent]
+        if host.keeps_none and not host.lasting_cut and not host.gone and place.agent not in truth.unable:
+            return f"no coordinator runs on {host.name}, and nobody has said so"
     return None
 
 

@@ -28,10 +28,12 @@ class ClusterRule:
     """Whether jobs have standbys, and so are resized as well."""
     fits: bool = False
     """Whether jobs follow the size of the cluster, and so are resized as well."""
+    keeps: bool = False
+    """Whether there are hosts where no coordinator can run, which is known at a level at which jobs are resized."""
 
     def schedule(self, seed: int) -> ClusterSchedule:
-        resizes = self.resizes or self.stands or self.fits
-        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits
+        resizes = self.resizes or self.stands or self.fits or self.keeps
+        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits, self.keeps
         return ClusterSchedule(seed, self.likely, *more)
 
     def __str__(self) -> str:

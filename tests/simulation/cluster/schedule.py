@@ -22,6 +22,7 @@ from kcontrol.core.cluster.entries import (
 from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
+    COORDINATOR_LEVEL,
     RESUMED_LEVEL,
     STANDBY,
     STANDBY_LEVEL,
@@ -29,7 +30,13 @@ from kcontrol.core.cluster.model import (
     Scheduler,
 )
 from kcontrol.core.model import AgentPlacement
-from tests.simulation.cluster.faults import FAULTS, Fault, asker_frozen, snapshot_lost
+from tests.simulation.cluster.faults import (
+    FAULTS,
+    Fault,
+    asker_frozen,
+    coordinator_can_not_run,
+    snapshot_lost,
+)
 from tests.simulation.cluster.hosts import Host, HostAgent, Process
 from tests.simulation.cluster.invariants import (
     COMES_TO_REST,
@@ -64,6 +71,7 @@ class ClusterSchedule:
         as_of: bool | None = None,
         stands: bool | None = None,
         fits: bool | None = None,
+        keeps: bool | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -96,6 +104,11 @@ class ClusterSchedule:
         self.fits = self.resizes and (drawn if fits is None else fits)
         """Whether jobs follow the size of the cluster."""
         newest = BOUNDS_LEVEL if self.fits else newest
+        self.keeping = Random(f"keeping {seed}")
+        drawn = self.keeping.random() < 0.3
+        self.keeps = self.resizes and (drawn if keeps is None else keeps)
+        """Whether there are hosts where no coordinator can run."""
+        newest = COORDINATOR_LEVEL if self.keeps else newest
         self.newest_level = newest if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
@@ -174,6 +187,8 @@ class ClusterSchedule:
                 self._let_run(host, faults)
 
     def _disturb(self) -> None:
+        if self.keeps and self.keeping.random() < 0.003:
+            self.done[coordinator_can_not_run.__name__] += coordinator_can_not_run(self)
         if self._faults and self.random.random() < self._rate:
             fault = self.random.choice(self._faults)
             if fault(self):
@@ -240,12 +255,22 @@ class ClusterSchedule:
         why = self._come_to_rest()
         require(why is None or not run_after_their_end(self), ENDED_RUNS_NOWHERE, run_after_their_end(self))
         require(why is None, COMES_TO_REST, not_at_rest(self))
-        entries = len(self.world.log)
-        self.go_on(REST_TICKS)
-        # That a host can't write, it may find out only when it has something to say.
+        self._stay_at_rest()
+
+    def _stay_at_rest(self) -> None:
+        """Nothing more is said. But that a host can't write, it may find out only when it has something to say: it is given up
+        then, and others have to come to rest without it."""
         weak = {host.name for host in self.hosts if host.lasting_cut}
-        more = [one for one in self.world.log[entries:] if one is not None]
-        more = [one for one in more if not (isinstance(one, Leave) and one.agent in weak)]
+        may_go = set(weak)
+        while True:
+            entries = len(self.world.log)
+            self.go_on(REST_TICKS)
+            more = [one for one in self.world.log[entries:] if one is not None]
+            gone = may_go & {one.agent for one in more if isinstance(one, Leave)}
+            if not gone:
+                break
+            may_go -= gone
+            require(self._come_to_rest() is None, STAYS_AT_REST, not_at_rest(self))
         upkeep = all(isinstance(one, ProposeSnapshot | ConfirmSnapshot) for one in more)
         require(upkeep and len(more) <= 4, QUIET, more[:5])
         require(

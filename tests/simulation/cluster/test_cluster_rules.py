@@ -35,6 +35,7 @@ from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
+from tests.simulation.cluster.rules_of_coordinators import RULES_OF_COORDINATORS
 from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
 from tests.simulation.cluster.rules_of_fits import RULES_OF_FITS
 from tests.simulation.cluster.rules_of_resizing import RULES_OF_RESIZING
@@ -389,6 +390,7 @@ RULES = [
     *RULES_OF_ENDS,
     *RULES_OF_STANDBYS,
     *RULES_OF_FITS,
+    *RULES_OF_COORDINATORS,
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
     ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,), begin=53),
     ClusterRule(

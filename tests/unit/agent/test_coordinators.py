@@ -11,13 +11,28 @@ import pytest
 
 from kcontrol.apps.agent.processes import EndedProcess
 from kcontrol.apps.agent.restarts import CoordinatorRestarts
-from kcontrol.apps.agent.session import COORDINATOR, SessionOptions
+from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
-from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    Configure,
+    Drain,
+    Leave,
+    Prepare,
+    RaiseLevel,
+    TaskFailed,
+)
+from kcontrol.core.cluster.model import COORDINATOR, COORDINATOR_LEVEL, ClusterPolicy
 from kcontrol.core.cluster.work import RunningUnit
-from kcontrol.errors import JavaError
+from kcontrol.errors import (
+    AccessError,
+    ClusterError,
+    ConfigurationError,
+    JavaError,
+    KcontrolError,
+    ReplacedError,
+)
 from tests.support.processes import until
 from tests.unit.agent.test_endings import Ending, Life
 from tests.unit.core.cluster.made import joined
@@ -199,3 +214,60 @@ def test_a_coordinator_that_nobody_wants_here_is_not_started(life: Made, wanted:
     one.read()
     for _ in range(3):
         assert one.pid() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "lives", "told"),
+    [
+        (ConfigurationError, 1, True),
+        (AccessError, 1, True),
+        (JavaError, 1, True),
+        (KcontrolError, 3, True),
+        (ClusterError, 4, False),
+        (ReplacedError, 4, False),
+    ],
+)
+def test_a_coordinator_that_can_not_run_is_told_to_all(
+    tmp_path: Path, error: type[KcontrolError], lives: int, told: bool
+) -> None:
+    """At once if its host lacks something, after some tries if it may do better, and not while Kafka is away. The level at
+    which that counts is reached first."""
+    log: list[ClusterEntry] = [Prepare("a", "a-1", levels=(1, COORDINATOR_LEVEL))]
+    ends = ("sh", "-c", f"echo kcontrol: so it is; exit {error.exit_code}")
+    options = SessionOptions(restart_ms=0, short_life_s=600.0, coordinator=ends)
+    one = Life(tmp_path, Ending(0), log, (1, COORDINATOR_LEVEL), options)
+    one.machine.me = Identity("a", "a-1", 1, levels=(1, COORDINATOR_LEVEL))
+    one.read()
+    until(lambda: one.sees(lives), f"it has ended {lives} times")
+    said = one.says()
+    while isinstance(said, RaiseLevel):
+        one.log = [*one.log, said]
+        one.read()
+        one.machine.appended()
+        said = one.says()
+    assert one.machine.replica.level == (COORDINATOR_LEVEL if told else 1)
+    if told:
+        assert isinstance(said, TaskFailed)
+        assert (said.job, said.task, said.index) == COORDINATOR
+        assert said.error == f"ended with code {error.exit_code}: so it is"
+        one.log = [*one.log, said]
+        one.read()
+        one.machine.appended()
+        assert list(one.machine.replica.unable) == ["a"]
+        until(lambda: one.sees(lives + 1), "it is tried again, as there is no better host")
+    assert not isinstance(one.says(), TaskFailed), "it is said once"
+    one.disk.close()
+
+
+def test_an_older_agent_keeps_the_others_from_the_level(tmp_path: Path) -> None:
+    """Nothing is said then, and the coordinator is tried again where it is."""
+    older = Prepare("b", "b-1", levels=(1, COORDINATOR_LEVEL - 1))
+    log: list[ClusterEntry] = [Prepare("a", "a-1", levels=(1, COORDINATOR_LEVEL)), older]
+    ends = ("sh", "-c", "exit 2")
+    options = SessionOptions(restart_ms=0, short_life_s=600.0, coordinator=ends)
+    one = Life(tmp_path, Ending(0), log, (1, COORDINATOR_LEVEL), options)
+    one.machine.me = Identity("a", "a-1", 1, levels=(1, COORDINATOR_LEVEL))
+    one.read()
+    until(lambda: one.sees(3), "it has ended three times")
+    assert not isinstance(one.says(), TaskFailed | RaiseLevel)
+    one.disk.close()

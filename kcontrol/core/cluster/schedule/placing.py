@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kcontrol.core.cluster.model import (
     STANDBY,
@@ -277,7 +277,7 @@ class Placing:
             found.setdefault(job, {})[task] = places
         return found
 
-    def free(self, taken: set[str]) -> list[Agent]:
+    def free(self, taken: Collection[str]) -> list[Agent]:
         """Agents that are not among these, the least used first."""
         names = sorted((self.used[name], name) for name in self._agents if name not in taken)
         return [self._agents[name] for _, name in names]

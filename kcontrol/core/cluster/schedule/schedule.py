@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kcontrol.core.cluster.model import STANDBY, Place, Replica
 from kcontrol.core.cluster.schedule.board import Scheduled, board_of
+from kcontrol.core.cluster.schedule.keepers import chosen
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.schedule.sizes import Sizes
 
@@ -40,9 +43,8 @@ def _place(sizes: Sizes, placing: Placing) -> str | None:
 
 
 def _coordinators(replica: Replica, placing: Placing, offset: int) -> tuple[Place, ...]:
-    """As many as are wanted, on agents of their own; they take no slot, and stay where they are."""
-    usable = replica.usable()
-    kept = [place for place in replica.coordinators if place.agent in usable]
-    kept = kept[: replica.policy.coordinators]
-    free = placing.free({place.agent for place in kept})[: replica.policy.coordinators - len(kept)]
-    return (*kept, *(Place(agent.name, offset) for agent in free))
+
+    def free(taken: Collection[str], most: int) -> list[str]:
+        return [agent.name for agent in placing.free(taken)[:most]]
+
+    return chosen(replica, replica.usable(), free, offset)

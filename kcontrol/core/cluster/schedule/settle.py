@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kcontrol.core.cluster.model import Agent, Allocations, ClusterJob, Place, Replica, TaskSpec
 from kcontrol.core.cluster.schedule.board import Board, Load, Scheduled, has_room_for_all, load
+from kcontrol.core.cluster.schedule.keepers import chosen
 from kcontrol.core.cluster.schedule.room import Tags, tags_of
 
 
@@ -225,14 +226,12 @@ class _Settling:
 
     def _coordinators(self) -> tuple[Place, ...]:
         """As `schedule` chooses them."""
-        wanted = self._replica.policy.coordinators
-        kept = [place for place in self._replica.coordinators if place.agent in self._agents][:wanted]
-        if len(kept) == wanted:
-            return tuple(kept)
-        taken = {place.agent for place in kept}
-        free = ((used, name) for name, used in self._used.items() if name not in taken)
-        chosen = heapq.nsmallest(wanted - len(kept), free)
-        return (*kept, *(Place(name, self._offset) for _, name in chosen))
+
+        def free(taken: Collection[str], most: int) -> list[str]:
+            others = ((used, name) for name, used in self._used.items() if name not in taken)
+            return [name for _, name in heapq.nsmallest(most, others)]
+
+        return chosen(self._replica, self._agents, free, self._offset)
 
 
 def _most(task: TaskSpec) -> int:

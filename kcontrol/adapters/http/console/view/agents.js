@@ -38,11 +38,16 @@ function hostTable(hosts) {
     { name: "State", of: (host) => badge(host.draining ? "draining" : host.stage) },
     { name: "Slots", kind: "number", of: (host) => `${count(host.used)} of ${count(host.slots)}` },
     { name: "Tags", of: (host) => host.tags.join(", ") || "–" },
-    { name: "Coordinator", of: (host) => (host.coordinator ? "yes" : "–") },
+    { name: "Coordinator", of: coordinator },
     { name: "Watches", of: (host) => host.watches ?? "–" },
     { name: "Heard", of: heard },
   ];
   return table({ label: "Agents", columns, rows: hosts, keyOf: (host) => host.agent });
+}
+
+function coordinator(host) {
+  if (host.coordinator_error) return h("span", { class: "late" }, `${host.coordinator ? "fails" : "can't run"}: ${host.coordinator_error}`);
+  return host.coordinator ? "yes" : "–";
 }
 
 function heard(host) {
