@@ -21,6 +21,7 @@ def test_hosts_and_jobs_are_shown_with_why_one_waits(run: Run) -> None:
         agents = console.panel("Agents").get_by_role("row")
         await expect(agents).to_have_count(1 + len(NAMES))
         await expect(agents.nth(1)).to_contain_text("2 of 4")
+        await expect(agents.nth(1)).to_contain_text("ended with code 2: /var/lib/kcontrol can't be written")
         await expect(agents.nth(3)).to_contain_text("draining")
         await expect(agents.nth(3)).to_contain_text("18 entries behind")
         jobs = console.panel("Jobs")
