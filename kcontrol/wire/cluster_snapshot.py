@@ -5,6 +5,7 @@ A mapping is a list of records here: what a reader finds is what the schema says
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
 PART_BYTES = 512 << 10
 MAX_SNAPSHOT_BYTES = 64 << 20
+_VERSIONS_FROM = (RESIZE_LEVEL, AS_OF_LEVEL, STANDBY_LEVEL, BOUNDS_LEVEL, COORDINATOR_LEVEL)
+"""The level that each version of the schema came with, from the second on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +112,7 @@ def snapshot_bytes(replica: Replica) -> bytes:
 
 def _schema(level: int) -> Schema:
     """The newest that all who support the level know (decision 111)."""
-    versions = released_schemas()[ClusterSnapshot.__name__]
-    if level < RESIZE_LEVEL:
-        return versions[0]
-    if level < AS_OF_LEVEL:
-        return versions[1]
-    if level < STANDBY_LEVEL:
-        return versions[2]
-    if level < BOUNDS_LEVEL:
-        return versions[3]
-    return versions[4] if level < COORDINATOR_LEVEL else versions[5]
+    return released_schemas()[ClusterSnapshot.__name__][bisect_right(_VERSIONS_FROM, level)]
 
 
 def replica_of(data: bytes) -> Replica | None:

@@ -1,7 +1,7 @@
 """How long an agent waits before it starts its coordinator again.
 
-A node that fails again and again is reported, and placed elsewhere. A coordinator is not, so nothing else bounds how often
-a host that can't run one starts another.
+One that fails again and again is placed elsewhere, where there is a better host. Where there is none, or an agent does not
+know how, nothing else bounds how often a host that can't run one starts another.
 """
 
 from __future__ import annotations

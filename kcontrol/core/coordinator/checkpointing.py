@@ -64,12 +64,10 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
         _answer(state, request.request_id, 0, f"{unread}: nothing was saved; ask again")
         return
     saved = next((one.step for one in state.steps.checkpoints if one.request_id == request.request_id), 0)
-    last_is_of_no_state = (
-        spec.stateful
-        and 0 < state.steps.step == state.steps.checkpoint
-        and not state.steps.checkpoints[-1].parts
-    )
-    if last_is_of_no_state and not saved:
+    has_one = 0 < state.steps.step == state.steps.checkpoint
+    if saved or (has_one and (not spec.stateful or state.steps.checkpoints[-1].parts)):
+        _answer(state, request.request_id, saved or state.steps.checkpoint, "")
+    elif has_one:
         _answer(
             state,
             request.request_id,
@@ -77,8 +75,6 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
             f"the checkpoint of step {state.steps.step}, the last one of pipeline {state.pipeline}, was made while it kept no "
             "state: there is nothing to save before the next step",
         )
-    elif saved or 0 < state.steps.step == state.steps.checkpoint:
-        _answer(state, request.request_id, saved or state.steps.checkpoint, "")
     elif not spec.checkpoint.location:
         _answer(
             state,

@@ -155,7 +155,8 @@ class StepsView:
 
     def saved_of(self, step: int) -> Checkpoint | None:
         """The checkpoint that state as of a step can be had from, if there is one."""
-        return next((one for one in self.saved if one.step == step), None)
+        found = self.checkpoint_of(step)
+        return found if found is not None and found.parts else None
 
 
 def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
