@@ -19,7 +19,10 @@ async def serve_questions(listener: Listener, tables: PipelineTables) -> None:
     because it can't be had away from a question that nobody waits for any more."""
     life = JvmLife(tables.spark, SILENCE_S)
     app = make_query_app(tables.answer, listener.options.limits, listener.options.token)
-    serving, watching = asyncio.create_task(listener.serve(app)), asyncio.create_task(until_lost(life, tables))
+    serving, watching = (
+        asyncio.create_task(listener.serve(app)),
+        asyncio.create_task(until_lost(life, tables)),
+    )
     try:
         await asyncio.wait((serving, watching), return_when=asyncio.FIRST_COMPLETED)
         for task in (serving, watching):
