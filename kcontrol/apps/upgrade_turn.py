@@ -220,7 +220,8 @@ async def until_settled(
     before: NodeJoin | None = None,
     but: int | None = None,
 ) -> NodeJoin | None:
-    """Returns once all nodes are in place by the newest layout, and steps are made again where they are due: who is node `comes` then.
+    """Returns once all nodes are in place by the newest layout, and steps are made again where they are due: who is node
+    `comes` then.
 
     step: the last one by the layout before. before: who was `comes`. but: is not waited for. Raises HaltedError;
     RetriableError: not in time.

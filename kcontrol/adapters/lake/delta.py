@@ -192,7 +192,7 @@ class DeltaSteps:
         found: dict[str, str] = self._table.metadata().configuration
         if FORGETS in found:
             raise DeliveryHaltedError(
-                f"{self}: its property {FORGETS} is {found[FORGETS]!r}, so that after that time it does not know any more which "
+                f"{self}: its property {FORGETS} is {found[FORGETS]!r}, so that after that time it does not know which "
                 "steps it has, and could be given them twice: take the property away"
             )
         return found
