@@ -114,6 +114,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--beat-ms", type=int, metavar="MS", help="of part `hosts`, between two beats of an agent"
     )
+    parser.add_argument(
+        "--checkpoint-every",
+        default=plan.DYING.checkpoint_every,
+        metavar="TIME",
+        help="of part `hosts`, from one checkpoint to the next",
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -124,7 +130,13 @@ def _dying(options: argparse.Namespace) -> plan.Dying:
     """What the part `hosts` does."""
     asked = plan.QUICK_DYING if options.quick else plan.DYING
     kills = asked.kills if options.kills is None else options.kills
-    return replace(asked, kills=kills, standbys=options.standby, beat_ms=options.beat_ms)
+    return replace(
+        asked,
+        kills=kills,
+        standbys=options.standby,
+        beat_ms=options.beat_ms,
+        checkpoint_every=options.checkpoint_every,
+    )
 
 
 def main() -> int:

@@ -284,13 +284,14 @@ QUICK_GOING_BACK = GoingBack(2, 20, 1, 100)
 class Dying:
     """hosts: agents, with room for one node each. kills: so often the host of the node is killed. settle_steps: committed
     before each, with all hosts there. standbys: processes that stand by for the node, on other hosts. beat_ms: between two
-    beats of an agent; None: as it is by default."""
+    beats of an agent; None: as it is by default. checkpoint_every: from one checkpoint to the next, as a definition says it."""
 
     hosts: int
     kills: int
     settle_steps: int
     standbys: int = 0
     beat_ms: int | None = None
+    checkpoint_every: str = "3 s"
 
 
 DYING = Dying(3, 8, 60)

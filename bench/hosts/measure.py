@@ -37,7 +37,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.cluster import StampedEntry
 from tests.chaos.hosts.host import Host
 from tests.chaos.hosts.pipelines import FILE, prefix_of, topics_of
-from tests.chaos.names import CHECKPOINTS_VARIABLE
+from tests.chaos.names import CHECKPOINT_EVERY_VARIABLE, CHECKPOINTS_VARIABLE
 from tests.chaos.producer import Feeder
 from tests.support.processes import objects, run_kcontrol, until
 
@@ -142,7 +142,10 @@ def _running(servers: str, home: Path, plan: Dying) -> Iterator[_Hosts]:
         create_topics(servers, topic, partitions=partitions)
     (home / "files").mkdir()
     (home / "files" / f"{name}.py").write_text(FILE.format(name=name), encoding="utf-8")
-    environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
+    environment = {
+        CHECKPOINTS_VARIABLE: str(home / "checkpoints"),
+        CHECKPOINT_EVERY_VARIABLE: plan.checkpoint_every,
+    }
     made = [Host(number, home, servers, environment, None) for number in range(1, plan.hosts + 1)]
     feeder, feed = Feeder(servers, 1, prefix_of(name)), StepFeed(name, servers)
     hosts = _Hosts(name, servers, home, {host.name: host for host in made}, feed, plan.standbys)

@@ -17,6 +17,7 @@ from bench.topics import create_topics
 from examples import processes
 from examples.processes import KcontrolProcess, alive
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
+from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.regions.asking import apply_region, ask_region, region_reader, request_of
 from kcontrol.apps.submit import submit
@@ -25,6 +26,8 @@ from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.records import RegionCut, RegionRequestKind
 from kcontrol.definition.resolve import QueryFacts
+from kcontrol.requests.deletion import refuse_while_alive
+from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
 PARTITIONS = 2
@@ -103,6 +106,22 @@ class BenchRegion:
                 return logs.committed.step
 
         return asyncio.run(read())
+
+    def stands(self, pipeline: str) -> bool:
+        """Whether none of its nodes is at work, as far as is known."""
+
+        async def look() -> bool:
+            async with pipeline_logs(self.settings, pipeline) as logs:
+                clock = SystemClock()
+                await logs.read()
+                await logs.listen(clock)
+                try:
+                    refuse_while_alive(logs, clock.now_ms(), "works", "")
+                except NotNowError:
+                    return False
+                return True
+
+        return asyncio.run(look())
 
     def until_step(self, pipeline: str, step: int) -> None:
         """Raises RuntimeError when it does not come in time."""

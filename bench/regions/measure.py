@@ -18,8 +18,11 @@ def measure_regions(bootstrap_servers: str, quick: bool, say: Callable[[str], No
         if quick
         else (plan.DRAINING, plan.HOLDING, plan.GOING_BACK)
     )
-    return RegionFigures(
-        tuple(measure_drains(bootstrap_servers, draining, say)),
-        tuple(measure_held(bootstrap_servers, holding, say)),
-        tuple(measure_rollbacks(bootstrap_servers, going_back, say)),
-    )
+    drains = tuple(measure_drains(bootstrap_servers, draining, say))
+    for cost in drains:
+        say(
+            f"drains of {cost.workload}, {cost.step_records:,} records a step: {cost.per_s:.2f} a second, "
+            f"{100 * cost.lost:.1f} % of the throughput lost"
+        )
+    held = tuple(measure_held(bootstrap_servers, holding, say))
+    return RegionFigures(drains, held, tuple(measure_rollbacks(bootstrap_servers, going_back, say)))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from bench.figures import Spread
 from bench.plan import GoingBack
@@ -59,6 +60,9 @@ def _round(region: BenchRegion, nodes: KcontrolProcess, to_cut: int) -> tuple[fl
     for pipeline in region.pipelines:
         asyncio.run(ask_mode(region.settings, pipeline, DesiredMode.STOPPED))
     nodes.stop()
+    for pipeline in region.pipelines:
+        # A life that had begun anew by then has not taken leave.
+        region.until(partial(region.stands, pipeline), f"{pipeline} stands")
     begun_ms = now_ms()
     arguments = ("region", "rollback", region.name, "--to-cut", str(to_cut))
     done = subprocess.run(

@@ -123,6 +123,12 @@ class PipelineTables:
         self._waiting = 0
         self._turn = asyncio.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=_GROUP)
+        self._stuck = ""
+
+    @property
+    def stuck(self) -> str:
+        """Why no question can be answered any more, for people; '' while they can: one that was cancelled goes on."""
+        return self._stuck
 
     @property
     def spark(self) -> SparkSession:
@@ -183,6 +189,9 @@ class PipelineTables:
         while not future.done() and time.monotonic() < until:
             self._spark.sparkContext.cancelJobGroup(_GROUP)
             wait([future], _CANCEL_EVERY_S)
+        if not future.done():
+            # What Spark computes outside of jobs, such as constants while it plans, can't be cancelled.
+            self._stuck = f"a question was cancelled, and Spark has gone on with it for {_GRACE_S:g} s"
 
     # --- one question ----------------------------------------------------------------------------------------
 

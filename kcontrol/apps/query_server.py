@@ -15,10 +15,14 @@ SILENCE_S = 120.0
 
 
 async def serve_questions(listener: Listener, tables: PipelineTables) -> None:
-    """Answer until the listener is stopped or this is cancelled. Raises SparkLostError when the JVM is gone."""
+    """Answer until the listener is stopped or this is cancelled. Raises SparkLostError when the JVM is gone, or was ended
+    because it can't be had away from a question that nobody waits for any more."""
     life = JvmLife(tables.spark, SILENCE_S)
     app = make_query_app(tables.answer, listener.options.limits, listener.options.token)
-    serving, watching = asyncio.create_task(listener.serve(app)), asyncio.create_task(_until_lost(life))
+    serving, watching = (
+        asyncio.create_task(listener.serve(app)),
+        asyncio.create_task(until_lost(life, tables)),
+    )
     try:
         await asyncio.wait((serving, watching), return_when=asyncio.FIRST_COMPLETED)
         for task in (serving, watching):
@@ -31,8 +35,10 @@ async def serve_questions(listener: Listener, tables: PipelineTables) -> None:
         await asyncio.gather(serving, watching, return_exceptions=True)
 
 
-async def _until_lost(life: JvmLife) -> None:
+async def until_lost(life: JvmLife, tables: PipelineTables) -> None:
+    """Raises SparkLostError once no question can be answered any more, and ends the JVM, on which a thread may still wait."""
     while True:
-        if wrong := life.wrong():
+        if wrong := tables.stuck or life.wrong():
+            life.kill()
             raise SparkLostError(f"{wrong}; start kcontrol query-server again")
         await asyncio.sleep(ASK_EVERY_S)

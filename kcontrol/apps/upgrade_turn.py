@@ -25,7 +25,6 @@ from kcontrol.core.model import (
     PipelinePhase,
     UpgradeWay,
 )
-from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.sessions.retrying import until_deadline
@@ -33,7 +32,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
 from kcontrol.views.life import life_of
 from kcontrol.views.node_facts import nodes_of
-from kcontrol.views.upgrades import OVER, UpgradePart, UpgradeTurn
+from kcontrol.views.upgrades import OVER, UpgradePart, UpgradeTurn, steps_are_due
 
 _log = logging.getLogger("kcontrol.upgrade")
 
@@ -47,7 +46,7 @@ Tell = Callable[[str, LayoutStatus | None], None]
 @dataclass(frozen=True)
 class UpgradeAsked:
     """What is to be done. nodes: (): all. timeout_ms: for the process that is to be a node to be ready. settle_ms: for the
-    pipeline to be whole again after each change. steps: so many must be made by then, as long as there is input. own: where
+    pipeline to be whole again after each change. steps: so many must be made by then, as long as steps are due. own: where
     nodes of this machine have their own checkpoints. starter: starts the processes; None: whoever reads what is told does.
     hosts: for processes that go to another host, in this order."""
 
@@ -221,7 +220,8 @@ async def until_settled(
     before: NodeJoin | None = None,
     but: int | None = None,
 ) -> NodeJoin | None:
-    """Returns once all nodes are in place by the newest layout, and steps are made again: who is node `comes` then.
+    """Returns once all nodes are in place by the newest layout, and steps are made again where they are due: who is node
+    `comes` then.
 
     step: the last one by the layout before. before: who was `comes`. but: is not waited for. Raises HaltedError;
     RetriableError: not in time.
@@ -262,9 +262,7 @@ def _waits_for(asked: UpgradeAsked, logs: PipelineLogs, step: int, now_ms: int, 
         return ""
     if away:
         return f"node {', '.join(map(str, away))} to be in place"
-    paused = paused_inputs(logs.spec(), logs.view)
-    has_input = any(lag.offsets for lag in logs.lags() if lag.input not in paused)
-    if has_input and logs.committed.step < step + asked.steps:
+    if logs.committed.step < step + asked.steps and steps_are_due(logs.spec(), logs.view, logs.lags()):
         return f"step {step + asked.steps}"
     return ""
 

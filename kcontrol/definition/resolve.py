@@ -347,6 +347,7 @@ def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
         value_format=sink.value_format or "raw",
         digest=sink.digest,
         node=_node(sink.node),
+        by_shard=sink.partitioner == "shard",
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import LayoutPhase, LayoutRequest, UpgradeWay
+from kcontrol.core.model import HoldPhase, LayoutPhase, LayoutRequest, PipelineSpec, UpgradeWay
+from kcontrol.core.step.offsets import paused_inputs
+from kcontrol.views.pipeline_projection import Lag
 
 OVER = (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP)
 
@@ -33,6 +35,17 @@ def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
     if spec is None:
         return 0
     return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
+
+
+def steps_are_due(spec: PipelineSpec, view: PipelineView, lags: Iterable[Lag]) -> bool:
+    """Whether a pipeline that is whole makes steps: there is input enough for one that waits for no delay, and nobody holds it.
+    lags: how much waits."""
+    said = view.status()
+    if said is not None and said.hold is not None and said.hold.phase is HoldPhase.HELD:
+        return False
+    paused = paused_inputs(spec, view)
+    waiting = sum(lag.offsets for lag in lags if lag.input not in paused)
+    return waiting >= max(1, spec.policy.min_records)
 
 
 # --- an upgrade ---------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ INPUTS = _inputs()
 OUTPUTS = _outputs()
 CHECKPOINTS_VARIABLE = "CHAOS_CHECKPOINTS"
 """Of the nodes' environment: where checkpoints go."""
+CHECKPOINT_EVERY_VARIABLE = "CHAOS_CHECKPOINT_EVERY"
+"""And how often they are made."""
 KEYED_OUTPUT = "totals"
 LARGE_AMOUNT = 50
 MAX_RECORDS = 1_000

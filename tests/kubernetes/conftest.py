@@ -22,6 +22,7 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesS
     with KubernetesServer(tmp_path_factory.mktemp("kubernetes")) as server:
         server.kubectl("apply", "-f", str(DOCKER / "namespace.yaml"))
         server.kubectl("apply", "-f", str(DOCKER / "secrets.example.yaml"))
+        server.kubectl("apply", "--namespace=kcontrol", "-f", str(DOCKER / "operator" / "rbac.yaml"))
         for name in ("pipelines", "consistentregions", "consistentregionoperators"):
             definition = DOCKER / "operator" / f"{name}.yaml"
             server.kubectl("apply", "-f", str(definition))

@@ -34,7 +34,7 @@ def operator(
         *("operator", "--namespace", "kcontrol", "--resync", "5", *kafka),
         log=tmp_path / "operator.log",
         cwd=tmp_path,
-        env={"KUBECONFIG": str(kubernetes.kubeconfig)},
+        env={"KUBECONFIG": str(kubernetes.operator_kubeconfig)},
     )
     with process:
         process.says("the operator is ready", 180)

@@ -66,7 +66,7 @@ class Cluster:
             *("operator", "--namespace", "kcontrol", "--bootstrap-servers", settings.bootstrap_servers),
             log=home / "operator.log",
             cwd=home,
-            env={"KUBECONFIG": str(kubernetes.kubeconfig)},
+            env={"KUBECONFIG": str(kubernetes.operator_kubeconfig)},
         )
 
     def send(self, count: int = 20) -> None:

@@ -49,7 +49,7 @@ class Watched(Chain):
             *arguments,
             log=self.home / f"{arguments[0]}.log",
             cwd=self.home,
-            env={"KUBECONFIG": str(self.kubernetes.kubeconfig)},
+            env={"KUBECONFIG": str(self.kubernetes.operator_kubeconfig)},
         )
 
     def view(self) -> RegionLogView:

@@ -25,6 +25,9 @@ STEP, PRINT = "kcontrol.step", "kcontrol.print"
 """In the information of each commit that adds a step."""
 LOOKED_AT = 100
 """So many of the newest commits are looked through for that of the last step, whose print is compared."""
+FORGETS = "delta.setTransactionRetentionDuration"
+"""A table with this property forgets after a time which step it has had last: a delivery that stood still for longer would
+begin again."""
 
 
 class DeltaSteps:
@@ -58,6 +61,7 @@ class DeltaSteps:
             if self._log_of_commits is None and not self._library.DeltaTable.is_deltatable(str(self._path)):
                 self._make()
             self._load()
+            self._properties()
             self._schema = pa.schema(self._table.schema().to_arrow())
             found = self._library.Schema.from_arrow(self._schema)
             asked = None if self._asked is None else self._library.Schema.from_arrow(self._asked)
@@ -177,11 +181,20 @@ class DeltaSteps:
         return f"kcontrol/{self._pipeline}/{self._output}/{found.generation}"
 
     def _delivery(self) -> TableDelivery | None:
-        text = self._table.metadata().configuration.get(self._property)
+        text = self._properties().get(self._property)
         if not text:
             return None
         found = table_delivery(text, self._generation, str(self))
         self._generation = found.generation
+        return found
+
+    def _properties(self) -> dict[str, str]:
+        found: dict[str, str] = self._table.metadata().configuration
+        if FORGETS in found:
+            raise DeliveryHaltedError(
+                f"{self}: its property {FORGETS} is {found[FORGETS]!r}, so that after that time it does not know which "
+                "steps it has, and could be given them twice: take the property away"
+            )
         return found
 
     def _print_of(self, step: int) -> str:

@@ -226,7 +226,8 @@ class AgentMachine:
         self._sent_ms[self._seq] = now_ms
         mark = Mark(newest, self._marks.get(newest, ""))
         self._seq += 1
-        return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, mark, self._before)
+        before = "" if self.me.is_known_by(self.replica) else self._before
+        return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, mark, before)
 
     def beat_sent(self, now_ms: int) -> None:
         self._beat_ms = now_ms

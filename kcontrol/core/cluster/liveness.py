@@ -40,8 +40,8 @@ class Liveness:
     """What one agent has heard.
 
     own: beats of its own that came back; back: the `seq` of the newest. at: by who is of interest, `own` when
-    it was heard last, or when it became of interest. heard: those of whom a beat was really heard. marks: by
-    agent. many_at: `own` when most seemed silent.
+    it was heard last, or when it became of interest; of others, too, while they are heard. heard: those of whom a beat was
+    really heard. marks: by agent. many_at: `own` when most of those that are of interest seemed silent. wanted: those.
     """
 
     me: Who
@@ -51,6 +51,7 @@ class Liveness:
     heard: frozenset[Who] = frozenset()
     marks: Mapping[str, Mark] = field(default_factory=dict)
     many_at: int | None = None
+    wanted: frozenset[Who] = frozenset()
 
 
 def hear(liveness: Liveness, beats: Iterable[Beat], policy: ClusterPolicy) -> Liveness:
@@ -81,7 +82,8 @@ def _hear_others(liveness: Liveness, beats: Sequence[Beat]) -> Liveness:
 def _hear_oneself(liveness: Liveness, beat: Beat, policy: ClusterPolicy) -> Liveness:
     own = liveness.own + 1
     at = dict.fromkeys(liveness.at, own) if beat.gap else liveness.at
-    others = [since for who, since in at.items() if who != liveness.me]
+    # Not an incarnation that nobody knows any more, which would go silent with the one that speaks for it.
+    others = [at[who] for who in liveness.wanted if who != liveness.me]
     missing = sum(own - since >= policy.missing_after for since in others)
     many = missing > 1 and 2 * missing > len(others)
     return replace(liveness, own=own, back=beat.seq, at=at, many_at=own if many else liveness.many_at)
@@ -94,6 +96,7 @@ def attend(liveness: Liveness, lives: Iterable[Who]) -> Liveness:
         liveness,
         at={who: liveness.at.get(who, liveness.own) for who in sorted(wanted)},
         heard=liveness.heard & wanted,
+        wanted=frozenset(wanted),
     )
 
 

@@ -55,6 +55,9 @@ class OutputSpec:
     """The one node that writes it; -1: its partitions are shared out."""
     node_of: tuple[int, ...] = ()
     """By partition: the node that writes it, once the layout was changed; (): what follows from the number of nodes."""
+    by_shard: bool = False
+    """Whether several nodes put rows into the partition of their shard instead of that of their key. An older version's
+    definition does not say so."""
 
 
 @dataclass(frozen=True, slots=True)

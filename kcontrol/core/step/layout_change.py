@@ -31,6 +31,14 @@ from kcontrol.core.step.assignment import (
 )
 from kcontrol.core.step.division import dealt_out, of_size
 from kcontrol.core.step.layout import writer_of
+from kcontrol.core.step.placed import (
+    classes_of,
+    rebalanced_classes,
+    refused_cut,
+    refused_number,
+    refused_table,
+    repeated,
+)
 
 MOST_SHARDS = 10_000
 """As many as a definition may ask for."""
@@ -88,11 +96,14 @@ def changed(
         return tuple(number[node] for node in table)
 
     before = owners_of(spec)
-    owners = owners or rebalanced(before if shards is None else resharded(before, shards), members)
+    classes = classes_of(spec) if spec.nodes > 1 else 0
+    owners = owners or _owned(before if shards is None else resharded(before, shards), classes, members)
     inputs = {each.name: _dealt(each.node, each.node_of, members) for each in spec.inputs}
     written = {each.name: _written(spec, each) for each in spec.outputs}
     outputs = {
-        each.name: _followed(spec, each, inputs) or _dealt(each.node, written[each.name], members)
+        each.name: repeated(owners[:classes], each.partitions)
+        if classes and each.by_shard
+        else _followed(spec, each, inputs) or _dealt(each.node, written[each.name], members)
         for each in spec.outputs
     }
     return LayoutChange(
@@ -107,6 +118,10 @@ def changed(
         renumbered=None if number[last] == last else (last, number[last]),
         shards_before=len(before),
     )
+
+
+def _owned(owners: Owners, classes: int, members: Sequence[int]) -> Owners:
+    return rebalanced_classes(classes, owners, members) if classes else rebalanced(owners, members)
 
 
 def left_out(request: LayoutRequest) -> int | None:
@@ -137,7 +152,7 @@ def refused_shards(spec: PipelineSpec, shards: int) -> str:
             f"{where}: query {named} keeps state of the partitions that each node reads, not behind an exchange: it can't be "
             f"cut into other shards on several nodes. Go on with {now} shards"
         )
-    return ""
+    return refused_cut(spec, shards)
 
 
 def refused_change(
@@ -170,6 +185,8 @@ def refused_change(
             f"{where} has {shards} shards (Layout.shuffle_partitions), so some of {nodes} nodes would own none: ask for at "
             f"most {shards} nodes"
         )
+    if refused := refused_number(spec, nodes):
+        return refused
     return _refused_partitions(spec, submitted, nodes, without)
 
 
@@ -219,7 +236,9 @@ def refused_owners(spec: PipelineSpec, owners: Owners) -> str:
         )
     if len(owners) != len(now) or {*owners} != set(range(spec.nodes)):
         return f"{where} has {len(now)} shards and nodes 0 to {spec.nodes - 1}, each of which has to own one of them"
-    return f"{where} has its shards divided like that already" if owners == now else ""
+    if owners == now:
+        return f"{where} has its shards divided like that already"
+    return refused_table(spec, owners)
 
 
 def _refused_partitions(spec: PipelineSpec, submitted: PipelineSpec, nodes: int, without: int | None) -> str:
@@ -238,7 +257,9 @@ def _refused_partitions(spec: PipelineSpec, submitted: PipelineSpec, nodes: int,
     shared = [each for each in spec.inputs if each.node == SHARED_OUT]
     most = max((len(each.node_of) for each in shared), default=0)
     reading = {each.node for each in spec.inputs if each.node != SHARED_OUT}
-    if nodes > max(most, len(reading)):
+    # By an exchange rows come to every node, also to one that reads no input.
+    all_receive = any(each.by for each in submitted.exchanges)
+    if nodes > max(most, len(reading)) and not all_receive:
         return f"{where}: its inputs have at most {most} partitions, so some of {nodes} nodes would have nothing to read"
     brought = {each.delivers for each in submitted.exchanges}
     for output in spec.outputs:

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 import kcontrol
-from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, OUTPUTS
+from tests.chaos.names import CHECKPOINT_EVERY_VARIABLE, CHECKPOINTS_VARIABLE, INPUTS, OUTPUTS
 from tests.chaos.parts import INPUTS as DEFINED
 from tests.chaos.parts import LAYOUT, LIMITS, STEPS
 
@@ -36,7 +36,7 @@ def placed(name: str) -> kcontrol.Pipeline:
     """What the file of a pipeline defines."""
     from tests.chaos import pipeline as single  # Where checkpoints go has to be known before.
 
-    where = prefix_of(name)
+    where, every = prefix_of(name), os.environ.get(CHECKPOINT_EVERY_VARIABLE, "3 s")
     made = kcontrol.Pipeline(
         name,
         inputs=[replace(one, topic=where + one.name) for one in DEFINED],
@@ -44,7 +44,7 @@ def placed(name: str) -> kcontrol.Pipeline:
             kcontrol.KafkaOutput("totals", topic=f"{where}totals", value_format="json", key="user"),
             kcontrol.KafkaOutput("large", topic=f"{where}large", value_format="json"),
         ],
-        checkpoint=kcontrol.Checkpoint(os.environ[CHECKPOINTS_VARIABLE], every="3 s", keep=2, shared=True),
+        checkpoint=kcontrol.Checkpoint(os.environ[CHECKPOINTS_VARIABLE], every=every, keep=2, shared=True),
         steps=STEPS,
         limits=LIMITS,
         layout=LAYOUT,

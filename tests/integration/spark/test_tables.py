@@ -19,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.tables.states import StateTable
+from kcontrol.apps import pipeline_tables
 from kcontrol.apps.pipeline_tables import PipelineTables
 from kcontrol.apps.table_parts import StepFiles
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError
@@ -39,6 +40,12 @@ from tests.support.processes import until
 
 STEPS, EVERY = 4, 2
 ENDLESS = "SELECT count(*) FROM range(1000000000) a CROSS JOIN range(1000000000) b WHERE a.id + b.id = -1"
+
+WITHOUT_JOB = (
+    "SELECT aggregate(sequence(1, 30000), 0L, (a, x) -> a + aggregate(sequence(1, 5000), 0L, (b, y) -> b + y + x))"
+    " FROM VALUES (1) t(x)"
+)
+"""Rows that are told in the statement are made of it while it is planned, in the thread that asks."""
 
 
 def dice() -> random.Random:
@@ -219,6 +226,9 @@ REFUSED = {
     "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'getenv', 'PATH')": "could reach",
     "SELECT name FROM totals__aggregate WHERE EXISTS (SELECT reflect('a', 'b'))": "'reflect' could reach",
     "SELECT sum(count) OVER w FROM totals__aggregate WINDOW w AS (ORDER BY reflect('a', 'b'))": "'reflect' could reach",
+    "SELECT count(*) OVER w FROM VALUES (1) t(x) WINDOW w AS (ORDER BY (SELECT reflect('a', 'b')))": "'reflect'",
+    "SELECT count(*) OVER w FROM VALUES (1) t(x) WINDOW w AS (PARTITION BY x IN (SELECT reflect('a', 'b')))": "'reflect'",
+    "SELECT 1 WHERE EXISTS (SELECT count(*) OVER w WINDOW w AS (ORDER BY (SELECT reflect('a', 'b'))))": "'reflect'",
     "SELECT * FROM VALUES (reflect('a', 'b')) AS t(x)": "'reflect' could reach",
     "SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/etc/passwd'))": "'from_xml' could reach",
     "SELECT from_protobuf(X'00', 'A', '/etc/passwd')": "'from_protobuf' could reach",
@@ -246,6 +256,7 @@ def test_what_does_not_read_the_tables_is_refused(
         "VALUES (1, 2)",
         "TABLE seen__distinct",
         "SELECT name, sum(count) OVER w FROM totals__aggregate WINDOW w AS (PARTITION BY name)",
+        "SELECT name, count(*) OVER w FROM seen__distinct WINDOW w AS (ORDER BY (SELECT max(name) FROM totals__aggregate))",
         "FROM totals__aggregate |> WHERE count > 0 |> SELECT name",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r",
         "SELECT e FROM seen__distinct LATERAL VIEW explode(array(name)) AS e",
@@ -320,6 +331,22 @@ def test_a_question_that_takes_too_long_is_cancelled_and_the_next_one_is_answere
     # Spark hears of the end of its own jobs behind a queue.
     until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), "no job", HANG_S)
     assert ask(tables, asked, "SELECT 1").rows == [[1]]
+
+
+def test_what_spark_computes_outside_of_jobs_is_not_waited_for(
+    spark: SparkSession,
+    settings: ClusterSettings,
+    tmp_path: Path,
+    asked: AskedPipeline,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its thread can't be had back, so who serves has to end Spark."""
+    monkeypatch.setattr(pipeline_tables, "_GRACE_S", 1.0)
+    few = PipelineTables(settings, spark, tmp_path, tmp_path / "own", TableLimits())
+    with pytest.raises(AnswerTooLateError):
+        ask(few, asked, WITHOUT_JOB, timeout_s=1)
+    assert "Spark has gone on with it" in few.stuck
+    few.close()
 
 
 def test_no_more_questions_wait_than_may(

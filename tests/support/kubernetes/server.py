@@ -38,6 +38,8 @@ _CONTROLLERS = (
 )
 """Not those of nodes: the one that there is, is none, and says nothing."""
 _START_S = 120.0
+_OPERATOR = "system:serviceaccount:kcontrol:kcontrol-operator"
+"""As the API server knows the operator's pods, of which each has a token of that account."""
 
 
 def missing(*binaries_of: str) -> str:
@@ -54,8 +56,10 @@ class KubernetesServer:
     def __init__(self, home: Path, *, controls: bool = True) -> None:
         """controls: whether anything makes pods of workloads, and lets go what nobody owns."""
         self.home, self._controls = home, controls
-        self.token = secrets.token_hex(16)
+        self.token, self._operator_token = secrets.token_hex(16), secrets.token_hex(16)
         self.kubeconfig = home / "kubeconfig"
+        self.operator_kubeconfig = home / "operator-kubeconfig"
+        """By which the operator has the rights of its account and no others."""
         self._etcd, self._peers, self._port = free_ports(3)
         self._stack = ExitStack()
 
@@ -80,8 +84,12 @@ class KubernetesServer:
         self.home.mkdir(parents=True, exist_ok=True)
         key = self.home / "accounts.key"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
-        (self.home / "tokens.csv").write_text(f'{self.token},tester,tester,"system:masters"\n')
-        self._write_kubeconfig()
+        (self.home / "tokens.csv").write_text(
+            f'{self.token},tester,tester,"system:masters"\n'
+            f'{self._operator_token},{_OPERATOR},operator,"system:serviceaccounts,system:authenticated"\n'
+        )
+        self._write_kubeconfig(self.kubeconfig, self.token)
+        self._write_kubeconfig(self.operator_kubeconfig, self._operator_token)
         self._run_etcd()
         self._run(
             BINARIES / "kube-apiserver",
@@ -131,7 +139,7 @@ class KubernetesServer:
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
 
-    def _write_kubeconfig(self) -> None:
+    def _write_kubeconfig(self, file: Path, token: str) -> None:
         cluster = {"server": self.url, "insecure-skip-tls-verify": True}
         config = {
             "apiVersion": "v1",
@@ -139,9 +147,9 @@ class KubernetesServer:
             "current-context": "here",
             "contexts": [{"name": "here", "context": {"cluster": "here", "user": "tester"}}],
             "clusters": [{"name": "here", "cluster": cluster}],
-            "users": [{"name": "tester", "user": {"token": self.token}}],
+            "users": [{"name": "tester", "user": {"token": token}}],
         }
-        self.kubeconfig.write_text(yaml.safe_dump(config))
+        file.write_text(yaml.safe_dump(config))
 
     def _is_ready(self) -> bool:
         unchecked = ssl.create_default_context()

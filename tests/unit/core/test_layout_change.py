@@ -188,7 +188,7 @@ def _as_record(change: LayoutChange) -> Assignment:
         (FOUR, 7, None, "has 6 shards"),
         (FOUR, 2, None, "has nodes = 2 already"),
         (FOUR, 1, 5, "has no node 5: they are numbered from 0 to 1"),
-        (FOUR, 5, None, "its inputs have at most 4 partitions"),
+        (replace(FOUR, exchanges=(), stateful=True), 5, None, "its inputs have at most 4 partitions"),
         (FOUR, 4, None, "topic 'output' of output 'out' has 3 partitions"),
         (replace(FOUR, kept_in_place=("q",)), 3, None, "query 'q' keeps state of the partitions"),
         (replace(FOUR, exchanges=(), stateful=False), 3, None, "so nothing is to be moved"),
@@ -203,6 +203,9 @@ def test_what_can_not_be_done_right_is_refused(
 
 def test_what_can_be_done_is_not_refused() -> None:
     assert refused_change(FOUR, FOUR, 3) == ""
+    # A fifth node reads no input, as one that is there from the start may: rows come to it by the exchange.
+    wide = replace(FOUR, outputs=(replace(FOUR.outputs[0], partitions=6),))
+    assert refused_change(wide, wide, 5) == ""
     assert refused_change(FOUR, FOUR, 1, without=0) == ""
 
 

@@ -14,6 +14,8 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.log.steps_view import evolve as fold
 from kcontrol.core.model import (
     Claim,
+    HoldPhase,
+    HoldStatus,
     LayoutPhase,
     LayoutRequest,
     Logged,
@@ -23,6 +25,7 @@ from kcontrol.core.model import (
     UpgradeWay,
 )
 from kcontrol.core.model import LayoutStatus as Told
+from kcontrol.views.pipeline_projection import Lag, PartitionLag
 from kcontrol.views.upgrades import (
     SizeNow,
     UpgradePart,
@@ -31,10 +34,11 @@ from kcontrol.views.upgrades import (
     first_turn,
     nodes_left,
     size_now,
+    steps_are_due,
     turn_of,
     turns,
 )
-from tests.unit.core.made import boundary
+from tests.unit.core.made import SPEC, boundary
 from tests.unit.core.test_layout_change import given
 
 ASKED = LayoutRequest("p", "l1", 1, 3, 60_000, (1,), way="replace", left=(2,))
@@ -205,3 +209,29 @@ def test_what_a_coordinator_says_that_was_replaced_before_is_not_what_became_of_
     given = LayoutPhase.GIVEN_UP
     # What it had said before is what its successor finds.
     assert fates == [None, None, given, given, None, given]
+
+
+# --- whether steps are waited for ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phase", "waiting", "min_records", "due"),
+    [
+        (None, 0, 1, False),
+        (None, 1, 1, True),
+        (None, 5, 6, False),
+        (None, 6, 6, True),
+        (HoldPhase.HELD, 6, 6, False),
+        (HoldPhase.RELEASED, 6, 6, True),
+        (HoldPhase.GIVEN_UP, 6, 6, True),
+    ],
+)
+def test_no_step_is_waited_for_that_a_region_holds_or_the_policy_puts_off(
+    phase: HoldPhase | None, waiting: int, min_records: int, due: bool
+) -> None:
+    hold = None if phase is None else HoldStatus("h", phase, 3)
+    said = Status("p", 1, PipelinePhase.RUNNING, 3, "", (), 0, "", (), hold=hold)
+    view = see(see(PipelineView.empty("p"), Logged(0, 0, Claim("p", "c", "host", 1))), Logged(1, 0, said))
+    spec = replace(SPEC, policy=replace(SPEC.policy, min_records=min_records))
+    lag = Lag(spec.inputs[0].name, (PartitionLag(0, 0, 10, 10 + waiting),), None)
+    assert steps_are_due(spec, view, [lag]) is due

@@ -11,14 +11,18 @@ from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.settings.cluster import ClusterSettings
 
 _READS_AND_WRITES = (Operation.READ, Operation.WRITE)
-_MADE_WITH = {"cleanup.policy": COMPACTED, "message.timestamp.type": "LogAppendTime"}
-_LOG_MADE_WITH = {**_MADE_WITH, "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
-"""A beat comes every few seconds, and only the newest counts."""
+_MADE_WITH = {
+    "cleanup.policy": COMPACTED,
+    "message.timestamp.type": "LogAppendTime",
+    "segment.ms": "3600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+"""A beat, or what a participant says, comes every few seconds, and only the newest counts."""
 
 
 def ensure_regions_topic(settings: ClusterSettings, needs: Sequence[Operation] = _READS_AND_WRITES) -> None:
     """Blocking. Raises TopicError naming what is wrong, ClusterError when Kafka can't be reached."""
-    _ensure(settings, settings.names().regions_topic(), "The topic of regions", needs, _MADE_WITH)
+    _ensure(settings, settings.names().regions_topic(), "The topic of regions", needs)
 
 
 def ensure_region_log(
@@ -26,11 +30,9 @@ def ensure_region_log(
 ) -> None:
     """The same for the log of a region."""
     name = settings.names().region_log_topic(region)
-    _ensure(settings, name, f"The log of region {region!r},", needs, _LOG_MADE_WITH)
+    _ensure(settings, name, f"The log of region {region!r},", needs)
 
 
-def _ensure(
-    settings: ClusterSettings, name: str, what: str, needs: Sequence[Operation], made_with: dict[str, str]
-) -> None:
-    state, replication = find_or_make(TopicAdmin(settings), settings, name, what, 1, needs, made_with)
+def _ensure(settings: ClusterSettings, name: str, what: str, needs: Sequence[Operation]) -> None:
+    state, replication = find_or_make(TopicAdmin(settings), settings, name, what, 1, needs, _MADE_WITH)
     check_own_topic(state, what, 1, replication)

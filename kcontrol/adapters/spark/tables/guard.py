@@ -68,6 +68,8 @@ _REACHING_OUT = frozenset(
 """Functions that do more than compute."""
 _NAMED_LATER = "ExpressionWithUnresolvedIdentifier"
 """A function or column whose name is an expression of its own: `IDENTIFIER(...)`."""
+_QUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
+"""What an expression is that has a query in it."""
 _ASKING = "only one statement that reads can be asked: SELECT, WITH ... SELECT, VALUES, TABLE, EXPLAIN, DESCRIBE or SHOW TABLES"
 
 
@@ -132,8 +134,11 @@ def _check(plan: Any, found: Statement) -> None:
                     f"{', '.join(sorted(_ROW_MAKERS))}"
                 )
         case "WithWindowDefinition":
+            # What Spark itself does not count among the plan's expressions, nor the queries in them among its queries.
             for each in _each(plan.windowDefinitions().values().toSeq()):
                 _check_expression(each)
+                for query in _queries_in(each):
+                    _check(query, found)
     for expression in _each(plan.expressions()):
         _check_expression(expression)
     for child in _below(plan):
@@ -160,6 +165,23 @@ def _check_expression(expression: Any) -> None:
         )
     for child in _each(expression.children()):
         _check_expression(child)
+
+
+def _queries_in(expression: Any) -> Iterator[Any]:
+    """The plans of the queries within an expression."""
+    if _is_query(expression):
+        yield expression.plan()
+    for child in _each(expression.children()):
+        yield from _queries_in(child)
+
+
+def _is_query(expression: Any) -> bool:
+    kind = expression.getClass()
+    while kind is not None:
+        if kind.getName() == _QUERY:
+            return True
+        kind = kind.getSuperclass()
+    return False
 
 
 def _check_described(plan: Any, found: Statement) -> None:

@@ -171,6 +171,19 @@ def test_a_beat_after_a_pause_says_so() -> None:
     assert third.gap
 
 
+def test_it_speaks_for_the_incarnation_before_until_it_is_known_itself() -> None:
+    alone = Alone(before="a-0")
+    alone.read()
+    first = alone.beat()
+    assert first is not None
+    assert first.before == "a-0"
+    assert isinstance(alone.speak(), Prepare)
+    alone.pass_ms(BEAT_MS)
+    second = alone.beat()
+    assert second is not None
+    assert second.before == ""
+
+
 def test_nothing_that_was_found_running_is_ended_before_the_log_was_read() -> None:
     alone = Alone("a-0", ("a-0",))
     alone.log = [Prepare("a", "a-0"), SubmitJob("job", "r", 0, "p", (TaskSpec("nodes", 1, 1),))]

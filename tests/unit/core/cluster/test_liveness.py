@@ -83,6 +83,16 @@ def test_the_patience_lasts_while_they_come_back_one_by_one() -> None:
         assert silent(liveness, POLICY) == set()
 
 
+def test_the_death_of_one_that_names_the_incarnation_before_is_one_death() -> None:
+    """A version that names it for ever, and one beat of it that came late."""
+    liveness = hearing(("b", "2"), C)
+    liveness = hear(liveness, [Beat("b", "2", 1, False, 0, before="1")], POLICY)
+    for _ in range(5):
+        assert silent(liveness, POLICY) == set()
+        liveness = beats(liveness, A, C)
+    assert ("b", "2") in silent(liveness, POLICY)
+
+
 def test_the_next_incarnation_speaks_for_the_one_that_is_in_the_log() -> None:
     liveness = attend(Liveness(A), [A, ("b", "2")])
     liveness = hear(liveness, [Beat("b", "3", 0, False, 0, before="2")], POLICY)
