@@ -36,7 +36,7 @@ from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
 LOOK_EVERY_S = 0.005
-"""Those who have an order and have not come to their cut are looked at so often: whoever is upstream of them stands meanwhile."""
+"""Those who have an order and have not come to their cut are looked at so often: whoever they read from stands meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
