@@ -35,7 +35,8 @@ from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
-_LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.005
+"""Those who have an order and have not come to their cut are looked at so often: whoever they read from stands meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def _within(draining: Draining, timeout_s: float) -> tuple[DrainedStep, ..
                 f"{', '.join(draining.late())}. None is held any more. See kcontrol status of them, and give a longer "
                 "--timeout where there is a backlog"
             )
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(LOOK_EVERY_S)
     return await draining.checked()
 
 
@@ -115,12 +116,19 @@ class Draining:
                 raise fault
         return is_drained(self._graph, self._wave)
 
+    async def let_go(self) -> None:
+        """Release those that may go on and have not been told. Raises RetriableError."""
+        orders = self._wave.orders.items()
+        await asyncio.gather(*(self._members[name].release() for name, order in orders if order.released))
+
     async def _carry_out(self, name: str, order: DrainOrder) -> None:
         member = self._members[name]
         if order.released:
             await member.release()
             return
         await member.hold(_as_limits(order.limits))
+        if name in self._wave.cuts:
+            return
         told = await member.said()
         if told is None:
             return

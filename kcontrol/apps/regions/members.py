@@ -7,13 +7,14 @@ committed is saved.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.read.output_ends import OutputEnds
-from kcontrol.apps.drain import DrainedStep, Draining
+from kcontrol.apps.drain import LOOK_EVERY_S, DrainedStep, Draining
 from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.regions.going_back import RegionRollbacks
@@ -38,6 +39,8 @@ HELD_LEASE_MS = 120_000
 """Of pipelines that stay at a cut: long enough for another controller to take them on."""
 _AGAIN_S = 1.0
 """Between tries at a drain that somebody has crossed."""
+_STAYS_S = 0.5
+"""A drain is followed for so long in one go: most are over by then, and while one is under way a pipeline may stand."""
 
 
 @dataclass
@@ -124,9 +127,12 @@ class PipelineMembers:
             if self._draining is None or self._draining[:2] != (number, stays):
                 self._draining = number, stays, await self._begun(number, stays)
             draining = self._draining[2]
-            if not await draining.go_on():
+            if not await _went_on(draining):
                 self._waits = draining.late()
                 return None
+            if not stays:
+                # Not only after the cut has been written down: nobody needs them where they are any more.
+                await draining.let_go()
             found = await draining.checked()
         except (NotNowError, NotFoundError) as error:
             self._draining, self._again_s = None, time.monotonic() + _AGAIN_S
@@ -226,6 +232,16 @@ class PipelineMembers:
     async def close(self) -> None:
         await self._stack.aclose()
         await self._ends.close()
+
+
+async def _went_on(draining: Draining) -> bool:
+    """Whether all have come to their cut, before somebody else of the region has to be looked at."""
+    until_s = time.monotonic() + _STAYS_S
+    while not await draining.go_on():
+        if time.monotonic() >= until_s:
+            return False
+        await asyncio.sleep(LOOK_EVERY_S)
+    return True
 
 
 def _deleted(name: str) -> str:

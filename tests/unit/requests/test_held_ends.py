@@ -124,3 +124,26 @@ def test_a_broker_that_does_not_say_where_an_output_ends_keeps_no_other_pipeline
     assert (was_done, is_done) == (False, False)
     assert late == ("p (no answer about output)", "q (nobody is in charge of it)")
     assert still_late == ("q (nobody is in charge of it)",)
+
+
+def test_who_has_come_to_its_cut_can_be_let_go_before_that_is_written_down() -> None:
+    async def run() -> tuple[bool, bool, bool]:
+        pipeline = Pipeline("p", "output", Ends({P0: 3, P1: 0}))
+        pipeline.wrote(1, 0, 0, 3)
+        await pipeline.held.begin()
+        drain = Draining(graph_of([pipeline.spec]), {"p": pipeline.held})
+        await drain.go_on()
+        await pipeline.stands(1)
+        is_done = await drain.go_on()
+        was_held = not await _is_released(pipeline)
+        await drain.let_go()
+        return is_done, was_held, await _is_released(pipeline)
+
+    assert asyncio.run(run()) == (True, True, True)
+
+
+async def _is_released(pipeline: Pipeline) -> bool:
+    await pipeline.held.logs.read_control()
+    newest = pipeline.held.logs.view.hold()
+    assert newest is not None
+    return newest[1].released
