@@ -209,6 +209,7 @@ def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
                 run_sessions(seed, Counter(), likely=rule.likely, stages=rule.stages)
             except Violation as violation:
                 if violation.name in rule.invariants:
+                    print(f"seed {seed}: {violation.name}")  # noqa: T201
                     return
                 found[violation.name] += 1
     pytest.fail(f"{_SCHEDULES} schedules did not find one of {rule.invariants}, only {found or 'nothing'}")
