@@ -64,7 +64,7 @@ class Moments:
 
     @contextmanager
     def of_its_own(self) -> Iterator[None]:
-        """What begins in here begins at moments that are made in here, and forgotten at the end: a core with a rule switched off
+        """What begins in here begins at moments that are made in here and forgotten at the end: a core with a rule switched off
         must not make those of others."""
         others, self._runs = self._runs, {}
         try:

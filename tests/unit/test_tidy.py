@@ -106,7 +106,9 @@ class Files(dict[str, str]):
         return [Module(path, text) for path, text in self.items() if path.endswith(".py")]
 
 
-_TELLING = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Call, ast.Import, ast.ImportFrom, ast.Constant})
+_TELLING = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.Call, ast.Import, ast.ImportFrom, ast.Constant}
+)
 """Kinds of nodes that tell something that a rule asks for."""
 Rule = Callable[[Files], Iterator[str]]
 
