@@ -1,4 +1,4 @@
-"""The operations over any number of planes, built once: to build them takes as long as dozens of tests."""
+"""The operations over any number of planes, built and described once: that takes half a second, as long as dozens of requests."""
 
 from __future__ import annotations
 
@@ -23,4 +23,6 @@ def api_of(plane: Plane) -> FastAPI:
 
 @cache
 def _made() -> FastAPI:
-    return make_api(cast(Plane, None))
+    api = make_api(cast(Plane, None))
+    api.openapi()  # Each asks it what may be asked, and would make one of its own.
+    return api
