@@ -8,8 +8,12 @@ from typing import cast
 
 from fastapi import FastAPI
 from starlette.datastructures import State
+from starlette.types import ASGIApp
 
+from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_api
+from kcontrol.adapters.http.guard import RequestGuard
+from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 
 
@@ -19,6 +23,11 @@ def api_of(plane: Plane) -> FastAPI:
     api.state = State()
     api.state.plane = plane
     return api
+
+
+def app_of(plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
+    """As `make_app` makes it, of these operations."""
+    return RequestGuard(api_of(plane), limits, token)
 
 
 @cache

@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.guard import RequestGuard
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.push_desk import PushDesk
@@ -51,7 +50,7 @@ from tests.support.http_world import LED, Told, told_in
 from tests.support.patience import HANG_S
 from tests.support.patient_http import patient_limits
 from tests.support.processes import until
-from tests.support.shared_api import api_of
+from tests.support.shared_api import app_of
 from tests.support.topics import create_topic
 
 DEADLINE_S = HANG_S
@@ -218,20 +217,18 @@ async def _serve(
         register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
-        app = RequestGuard(
-            api_of(
-                Plane(
-                    settings,
-                    projections,
-                    clock,
-                    registry,
-                    longest_wait_s=HASTY_S,
-                    look=look,
-                    pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
-                    resets=reset,
-                    agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
-                    deliveries=delivered,
-                )
+        app = app_of(
+            Plane(
+                settings,
+                projections,
+                clock,
+                registry,
+                longest_wait_s=HASTY_S,
+                look=look,
+                pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
+                resets=reset,
+                agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
+                deliveries=delivered,
             ),
             patient_limits(max_push_bytes=MAX_PUSH_BYTES),
             None,
