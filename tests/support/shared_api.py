@@ -1,4 +1,4 @@
-"""The operations over any number of planes, built and described once: that takes half a second, as long as dozens of requests."""
+"""The operations over any number of planes, built and described once: that takes half a second, as long as many requests."""
 
 from __future__ import annotations
 
