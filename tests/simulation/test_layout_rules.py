@@ -105,15 +105,15 @@ def _a_zombie_drops_what_newer_lives_have() -> Patches:
 
 _LIKELY = (layout_changed,) * 3
 RULES = [
-    Rule(_a_layout_is_changed_over_any_step, NOT_WITHOUT, likely=_LIKELY, stages=2, saving=True),
+    Rule(_a_layout_is_changed_over_any_step, NOT_WITHOUT, 16, likely=_LIKELY, stages=2, saving=True),
     Rule(_a_directory_of_another_layout_counts, BEGINS, likely=_LIKELY, stages=2, saving=True),
     Rule(_only_its_own_part_can_be_opened, OPENABLE, likely=_LIKELY, stages=2, saving=True),
     Rule(_no_step_knows_its_layout, CALLED, likely=_LIKELY, stages=2, saving=True),
     Rule(_what_was_proved_stays_so, CALLED, likely=_LIKELY, replicas=True, stages=2, saving=True),
     Rule(_shards_are_changed_without_parts, CUT, likely=_LIKELY, stages=2, saving=True),
     Rule(_parts_that_were_made_anew_are_not_taken, FILES, likely=_LIKELY, stages=2, saving=True),
-    Rule(_parts_made_anew_have_a_name_that_was_used, CUT, likely=_LIKELY, stages=2, saving=True),
-    Rule(_a_zombie_drops_what_newer_lives_have, FILES, likely=_LIKELY, stages=2, saving=True),
+    Rule(_parts_made_anew_have_a_name_that_was_used, CUT, 56, likely=_LIKELY, stages=2, saving=True),
+    Rule(_a_zombie_drops_what_newer_lives_have, FILES, 17, likely=_LIKELY, stages=2, saving=True),
 ]
 
 

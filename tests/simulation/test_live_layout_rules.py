@@ -147,9 +147,9 @@ def _nothing_ends_it() -> Patches:
 
 
 RULES = [
-    Rule(_nobody_has_to_have_too_much, NEEDED, likely=_BALANCING, stages=2, saving=True, wide=True),
+    Rule(_nobody_has_to_have_too_much, NEEDED, 28, likely=_BALANCING, stages=2, saving=True, wide=True),
     Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, likely=_UNSAVED, stages=2, saving=True, wide=True),
-    Rule(_its_number_is_not_looked_at, AS_ASKED, 50, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_its_number_is_not_looked_at, AS_ASKED, 57, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_one_alone_is_replaced, AS_ASKED, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_what_was_given_up_is_taken_up_again, NO_TRACE, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_nobody_has_to_have_copied, MEANWHILE, likely=_LIKELY, stages=2, saving=True, wide=True),
