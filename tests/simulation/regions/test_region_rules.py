@@ -228,6 +228,7 @@ def test_a_rule_that_is_switched_off_is_found(rule: RegionRule) -> None:
                 rule.kind(seed).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
+                    print(f"seed {seed}: {violation.name}")  # noqa: T201
                     return
                 found.add(violation.name)
             except LookupError:

@@ -10,7 +10,6 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.apps.agent.looking import logged
@@ -23,6 +22,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen, LoggedEntry
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.wire.cluster import StampedEntry
+from tests.support.shared_api import api_of
 from tests.unit.core.cluster.made import after, joined
 
 
@@ -48,7 +48,7 @@ def get(path: str, found: ClusterSeen | None) -> Any:
     async def ask() -> httpx.Response:
         nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
         plane = Plane(nobody, cast(Any, None), SystemClock(), CollectorRegistry(), agents=agents)
-        transport = httpx.ASGITransport(make_api(plane))
+        transport = httpx.ASGITransport(api_of(plane))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get(path)
 

@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.errors import NotFoundError
 from kcontrol.requests.agents import AskAgents, HostDrainAsked, JobKillAsked
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
+from tests.support.shared_api import api_of
 
 
 def post(path: str, ask: AskAgents | None = None) -> tuple[int, Any]:
@@ -23,7 +23,7 @@ def post(path: str, ask: AskAgents | None = None) -> tuple[int, Any]:
         nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
         more = {} if ask is None else {"ask_agents": ask}
         plane = Plane(nobody, cast(Any, None), SystemClock(), CollectorRegistry(), **cast(Any, more))
-        transport = httpx.ASGITransport(make_api(plane))
+        transport = httpx.ASGITransport(api_of(plane))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             answer = await client.post(path)
         return answer.status_code, answer.json()

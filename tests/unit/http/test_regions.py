@@ -11,7 +11,6 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
@@ -35,6 +34,7 @@ from kcontrol.requests.region_rollbacks import BackFacts, RollbackFacts, Rollbac
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
+from tests.support.shared_api import api_of
 
 DEFINED = RegionDefinition("orders", RegionSettings("orders", ("a", "b")), "ana", 1, "d1")
 WELL = RegionSeen(lives={"a": 3, "b": 4}, healthy=True, in_line=frozenset("ab"))
@@ -78,7 +78,7 @@ class Server:
             ask_region=self._ask,
             rollbacks=self._roll_back,
         )
-        self.api = make_api(plane)
+        self.api = api_of(plane)
 
     def _regions(self) -> RegionsSeen:
         if self.found is None:
