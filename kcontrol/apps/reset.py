@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.owned_log import owned_log
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
+from kcontrol.apps.reset_files import unseen_files
 from kcontrol.apps.submit import all_specs
 from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
@@ -84,8 +85,8 @@ class Together:
 class ResetPlan:
     """A reset that can be made. back: the step that is gone back to, as it was made. last: the last one, which is void then.
     begin: the checkpoint from which steps are run again, or 0. rerun: how many those are, on a node that has not kept the
-    step itself. written: by output, how many records void steps wrote. readers: who may have read them. together: of the
-    rollback that it is part of."""
+    step itself. written: by output, how many records void steps wrote. readers: who may have read them. unseen: of
+    inputs that can't be looked at from here, which and why. together: of the rollback that it is part of."""
 
     pipeline: str
     to_step: int
@@ -95,6 +96,7 @@ class ResetPlan:
     rerun: int
     written: Mapping[str, int]
     readers: tuple[Reader, ...]
+    unseen: tuple[str, ...] = ()
     together: Together | None = None
 
 
@@ -139,6 +141,7 @@ async def plan_reset(
     with _asking():
         await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
         await asyncio.to_thread(_refuse_uncrossed, cluster, spec, again)
+    unseen = await asyncio.to_thread(unseen_files, spec, before, back)
     checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
     if checkpoint is not None and own is not None:
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
@@ -146,7 +149,7 @@ async def plan_reset(
     along = frozenset[str]() if together is None else together.along
     readers = tuple(one for one in await _readers(cluster, spec, written, to_step) if one.name not in along)
     _refuse_left(pipeline, readers, left_behind)
-    return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, together)
+    return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, unseen, together)
 
 
 async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by: str) -> StepBoundary:
@@ -193,6 +196,7 @@ def facts_of(plan: ResetPlan, *, made: bool) -> ResetFacts:
         rerun_after=plan.begin,
         rerun_steps=plan.rerun,
         left_behind=tuple(reader.name for reader in plan.readers),
+        unseen=plan.unseen,
     )
 
 

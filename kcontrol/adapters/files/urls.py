@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
+from kcontrol.errors import ConfigurationError, InputGoneError, InputRefusedError, RetriableError
 from kcontrol.wire.files import UrlVersion
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _get(client: httpx.Client, url: str, at: int, to: int, tag: str) -> httpx.Re
     if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _AGAIN:
         raise RetriableError(f"{url} answers {code} {answer.reason_phrase}")
     if code in _REFUSED:
-        raise InputGoneError(
+        raise InputRefusedError(
             f"{url} may not be read: its server answers {code} {answer.reason_phrase}, and requests carry no login: "
             "have it given to the hosts of nodes and executors without one"
         )
