@@ -57,6 +57,7 @@ from kcontrol.requests.deletion import refuse_while_alive
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.resets import ResetFacts, ResetOrder, Resets
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.deliveries import ToldDelivery, is_at_work
 from kcontrol.wire.addresses import is_topic
 
 DELIVERIES = "deliveries"
@@ -343,7 +344,7 @@ def _written(void: Sequence[StepBoundary]) -> dict[str, int]:
 async def _readers(
     cluster: ClusterSettings, spec: PipelineSpec, written: Mapping[str, int], to_step: int
 ) -> tuple[Reader, ...]:
-    """Pipelines that read what void steps wrote, and deliveries that have applied one, or may have."""
+    """Pipelines that read what void steps wrote, and deliveries that have applied one, or may before the reset is committed."""
     found = []
     for name, other in sorted((await all_specs(cluster)).items()):
         topics = sorted({each.topic for each in other.inputs} & set(written))
@@ -351,10 +352,23 @@ async def _readers(
             found.append(Reader(name, f"pipeline {name!r} reads topic {', '.join(map(repr, topics))}"))
     with _asking():
         told = await asyncio.to_thread(DeliveryNotes(cluster, spec.pipeline).read)
-    behind = [f"{each.output} to {each.target}" for each in told if each.step < 0 or each.step > to_step]
-    if behind:
-        found.append(Reader(DELIVERIES, f"steps after {to_step} were delivered: {', '.join(behind)}"))
+    now_ms = SystemClock().now_ms()
+    beyond = [_beyond(each, to_step, now_ms) for each in told]
+    if any(beyond):
+        found.append(Reader(DELIVERIES, f"deliveries: {'; '.join(each for each in beyond if each)}"))
     return tuple(found)
+
+
+def _beyond(told: ToldDelivery, to_step: int, now_ms: int) -> str:
+    """What is to be said of a delivery that has void steps, or may have by the time that they are void; '': it has none."""
+    who = f"{told.output} to {told.target}"
+    if told.step > to_step:
+        return f"{who} has step {told.step}"
+    if told.step < 0:
+        return f"{who} ({told.state}) may have any step"
+    if is_at_work(told, now_ms):
+        return f"{who} is at work and has step {told.step}: stop it, or it may go on to void ones"
+    return ""
 
 
 def _refuse_left(pipeline: str, readers: Sequence[Reader], left_behind: Collection[str]) -> None:
