@@ -16,9 +16,7 @@ from kcontrol.errors import ConfigurationError, InputGoneError, InputRefusedErro
 from kcontrol.wire.files import LINES_ID, FileAddress, files_of, is_files, version_in
 
 
-def unseen_files(
-    spec: PipelineSpec, counting: Sequence[StepBoundary], back: StepBoundary
-) -> tuple[str, ...]:
+def unseen_files(spec: PipelineSpec, counting: Sequence[StepBoundary], back: StepBoundary) -> tuple[str, ...]:
     """Of inputs that can't be looked at from this host: which, and why. Blocking.
 
     counting: steps that count, in order, up to the one that is gone back to. back: that one. Files may be other behind what it
@@ -29,9 +27,7 @@ def unseen_files(
     return tuple(each for each in found if each)
 
 
-def _unseen(
-    spec: PipelineSpec, item: InputSpec, counting: Sequence[StepBoundary], back: StepBoundary
-) -> str:
+def _unseen(spec: PipelineSpec, item: InputSpec, counting: Sequence[StepBoundary], back: StepBoundary) -> str:
     where, address = f"input {item.name!r}", files_of(item.topic)
     if not address.is_url and not _is_here(address.path):
         return f"{where}: {address.path} is not on this host"

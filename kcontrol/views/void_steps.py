@@ -1,5 +1,5 @@
-"""Which steps in the log are void, and what has made them so, for whoever looks at one. The fold of the log knows it only as far
-back as a node can begin."""
+"""Which steps in the log are void, and what has made them so, for whoever looks at one. The fold of the log knows it only as
+far back as a node can begin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class VoidSince(Facts):
     to_step: int = Field(description="The step that was gone back to.")
     by: str = Field(description="Who asked for it, as they said.")
     why: str = Field(description="Why, as they said.")
-    at_ms: int = Field(description="When it was made, milliseconds since 1970, by the clock of whoever made it.")
+    at_ms: int = Field(
+        description="When it was made, milliseconds since 1970, by the clock of whoever made it."
+    )
 
 
 class VoidSteps:

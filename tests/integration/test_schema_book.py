@@ -144,7 +144,9 @@ def test_an_attempt_asks_for_no_more_unknown_ids_than_it_may(book: MakeBook, reg
 
 def test_any_number_of_ids_that_are_registered_are_found(book: MakeBook, registry: Registry) -> None:
     found = book(max_unknown_ids=3)
-    known = [registry.add(f"in{number}-value", ORDER.replace("Order", f"Order{number}")) for number in range(5)]
+    known = [
+        registry.add(f"in{number}-value", ORDER.replace("Order", f"Order{number}")) for number in range(5)
+    ]
     assert set(found.of_inputs([90, *known, 91], asked(5))) == set(known)
 
 

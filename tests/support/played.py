@@ -38,6 +38,7 @@ from kcontrol.core.model import (
     StepBoundary,
     Token,
 )
+from kcontrol.core.step.resetting import going_back
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.owning import commit
 from tests.unit.core.made import SPEC

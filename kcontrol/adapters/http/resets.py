@@ -24,7 +24,7 @@ MAX_LEFT = 1_000
 Unseen = Annotated[
     list[str],
     Field(
-        description="Of inputs whose files this server can't look at, which and why: whether they are as they were is not known."
+        description="Of inputs whose files this server can't look at, and why: nobody knows whether they are as they were."
     ),
 ]
 By = Annotated[str, Field(max_length=MAX_TEXT, description="Who asks; it is recorded as it is.")]

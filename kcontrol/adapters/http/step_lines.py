@@ -61,7 +61,11 @@ async def list_step_lines(
     first, last = pipeline.committed.first, pipeline.committed.step
     found, next_from = await page_of(plane, pipeline, from_, to, limit)
     return StepLines(
-        as_of=answered, first=first, last=last, steps=[_line(pipeline, one) for one in found], next_from=next_from
+        as_of=answered,
+        first=first,
+        last=last,
+        steps=[_line(pipeline, one) for one in found],
+        next_from=next_from,
     )
 
 

@@ -141,11 +141,9 @@ def _had(given: str) -> _Had:
     return _Had(int(found[1]), found[2] or "")
 
 
-async def _events(
-    stream: RunningStream, value_format: str, log_id: str, begin: int
-) -> AsyncIterator[str]:
-    """begin: the step that counts as had, whether the client has said so or not. Its id goes before all events, or a client that
-    is cut off before the first one would ask again without, and begin behind a newer step."""
+async def _events(stream: RunningStream, value_format: str, log_id: str, begin: int) -> AsyncIterator[str]:
+    """begin: the step that counts as had, whether the client has said so or not. Its id goes before all events, or a client
+    that is cut off before the first one would ask again without, and begin behind a newer step."""
     ends_at, between_steps = time.monotonic() + stream.longest_s, True
     try:
         yield f"retry: {RETRY_MS}\nid: {begin}@{log_id}\n\n"

@@ -59,6 +59,10 @@ def test_a_stopped_pipeline_goes_back(
     until(lambda: told in run_kcontrol("steps", PIPELINE, cwd=tmp_path).stdout, "the reset is seen")
     for more in ([], ["--to", "3"]):
         lines = run_kcontrol("steps", PIPELINE, *more, cwd=tmp_path).stdout.splitlines()
-        assert [line.endswith("  void since step 4") for line in lines] == [False, True, True, False][: len(lines)]
+        assert [line.endswith("  void since step 4") for line in lines] == [False, True, True, False][
+            : len(lines)
+        ]
         steps = objects(run_kcontrol("steps", PIPELINE, *more, "--json", cwd=tmp_path).stdout)
-        assert [each.get("void_since", {}).get("by") for each in steps] == [None, "ana", "ana", None][: len(lines)]
+        assert [each.get("void_since", {}).get("by") for each in steps] == [None, "ana", "ana", None][
+            : len(lines)
+        ]

@@ -110,7 +110,10 @@ def test_changes_become_the_newest_row_of_each_key_and_deletions_tombstones(
         (b'{"op": "d", "before": null, "after": null}', "op is d, and the row has no id"),
         (b'{"op": "d", "before": {"name": "a"}, "after": null}', "op is d, and the row has no id"),
         (b'{"op": "u", "before": {"id": 1, "name": "a"}, "after": null}', "op is u, and the row has no id"),
-        (b'{"op": "c", "before": null, "after": {"id": null, "name": "a"}}', "op is c, and the row has no id"),
+        (
+            b'{"op": "c", "before": null, "after": {"id": null, "name": "a"}}',
+            "op is c, and the row has no id",
+        ),
     ],
 )
 def test_what_is_no_change_of_a_row_halts_instead_of_being_passed_over(

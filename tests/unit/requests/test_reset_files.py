@@ -51,11 +51,13 @@ def test_what_counts_of_files_on_this_host_must_be_as_it_was_and_what_is_behind_
     assert look(topic, id_, steps) == ()
     (tmp_path / "a.txt").write_bytes(LINES[: ENDS[1]])
     assert look(topic, id_, steps[:2]) == ()
-    with pytest.raises(InputGoneError, match=r"input 'lines': .* has 8 bytes, and 14 were read.*Nothing was reset"):
+    with pytest.raises(
+        InputGoneError, match=r"input 'lines': .* has 8 bytes, and 14 were read.*Nothing was reset"
+    ):
         look(topic, id_, steps)
     (tmp_path / "a.txt").write_bytes(LINES.replace(b"two", b"TWO"))
     assert look(topic, id_, steps[:1]) == ()
-    with pytest.raises(InputGoneError, match="bytes 4 to 8 of .* are not those that were read"):
+    with pytest.raises(InputGoneError, match=r"bytes 4 to 8 of .* are not those that were read"):
         look(topic, id_, steps[:2])
 
 
@@ -84,7 +86,7 @@ def test_a_url_must_give_the_version_that_was_read() -> None:
         assert "may not be read" in said
         server.refuses_with = 0
         server.put("/a.txt", LINES, '"two"')
-        with pytest.raises(InputGoneError, match="is another version.*Nothing was reset"):
+        with pytest.raises(InputGoneError, match=r"is another version.*Nothing was reset"):
             look(topic, id_, steps)
         del server.files["/a.txt"]
         with pytest.raises(InputGoneError, match="answers 404"):

@@ -93,7 +93,9 @@ def test_void_steps_name_the_reset_for_as_long_as_both_are_in_the_log() -> None:
     found.add(_reset(6, 1), 60)
     assert _since(found, 6) == [None, 6, 6, 6, 6, None]
     found.add(boundary(6), 70)
-    assert _since(found, 6) == [None, None, 4, None, None, None], "another step 6 has taken the place of that one"
+    assert _since(found, 6) == [None, None, 4, None, None, None], (
+        "another step 6 has taken the place of that one"
+    )
     found.forget_before(4)
     assert _since(found, 6) == [None, None, 4, None, None, None]
     found.forget_before(5)

@@ -122,7 +122,11 @@ class PartitionReader:
         return records
 
     async def read_settling(
-        self, at_least: int, timeout_ms: int, take: Callable[[list[RawRecord]], Awaitable[None]], max_bytes: int
+        self,
+        at_least: int,
+        timeout_ms: int,
+        take: Callable[[list[RawRecord]], Awaitable[None]],
+        max_bytes: int,
     ) -> None:
         """As `read_settled`, piece by piece; but what was taken stays so when it raises, and the next call goes on behind it.
 

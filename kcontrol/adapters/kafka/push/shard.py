@@ -65,7 +65,7 @@ class Shard:
         """By key, every request that counts, if the shard is ours."""
 
     async def take(self) -> None:
-        """Fence whoever has it, and learn what counts. What was learned stays when it raises: the next call goes on behind it."""
+        """Fence whoever has it, and learn what counts. What was learned stays when it raises: the next call goes on behind."""
         self.is_ours = False
         self._producer = await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
         begin = await self._reader.begin(self._counts_since_ms() - SLACK_MS)

@@ -77,8 +77,8 @@ def _nameless(keys: Sequence[str]) -> Column:
         sf.lit("newest_rows: op is "),
         sf.col(OP),
         sf.lit(
-            f", and the row has no {', '.join(keys)}, so that nobody can tell which one was changed: see to it that the database "
-            "tells the keys of rows that it deletes (REPLICA IDENTITY), or filter it out"
+            f", and the row has no {', '.join(keys)}, so that nobody can tell which one was changed: see to it that the "
+            "database tells the keys of rows that it deletes (REPLICA IDENTITY), or filter it out"
         ),
     )
 
