@@ -18,7 +18,7 @@ ROWS = {"delays": {0: [b"one", b"two"]}}
 
 def made(settings: ClusterSettings, new_topic: TopicFactory, directory: Path, path: str) -> StepsMaker:
     """Three steps of a pipeline that reads it."""
-    log = StepsMaker(settings, new_topic, FileInput("lines", path))
+    log = StepsMaker(settings, new_topic, FileInput("lines", path=path))
     for step in (1, 2, 3):
         log.step(step, ROWS)
     (directory / "kcontrol.toml").write_text(
