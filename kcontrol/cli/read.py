@@ -23,7 +23,7 @@ from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.node_facts import NodeFacts
 from kcontrol.views.pipeline_facts import PipelineStatus, with_safety
-from kcontrol.views.void_steps import VoidSteps
+from kcontrol.views.void_steps import SeenResets
 
 follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 
@@ -208,7 +208,7 @@ class StepPrinter:
 
     def __init__(self, first: int, last: int | None, as_json: bool) -> None:
         self.first, self.last, self._as_json = first, last, as_json
-        self.void = VoidSteps()
+        self.void = SeenResets()
 
     def take(self, chunk: Iterable[LoggedStep]) -> bool:
         """Print those that are asked for; whether there may be more of them."""

@@ -12,7 +12,7 @@ from collections import defaultdict
 from enum import Enum
 
 from kcontrol.core.model import StepBoundary
-from kcontrol.views.void_steps import VoidSince, VoidSteps
+from kcontrol.views.void_steps import VoidSince, SeenResets
 
 
 class _Slices:
@@ -89,7 +89,7 @@ class StepIndex:
         self._outputs: dict[tuple[str, int], _Slices] = defaultdict(_Slices)
         self._skipped: dict[tuple[str, int], _Slices] = defaultdict(_Slices)
         self._skips: dict[str, int] = {}
-        self._void = VoidSteps()
+        self._void = SeenResets()
         self._offsets = array("q")
         self._first = 1
 

@@ -22,7 +22,7 @@ class VoidSince(Facts):
     )
 
 
-class VoidSteps:
+class SeenResets:
     """Of the resets that it has seen, in the order of the log."""
 
     def __init__(self) -> None:
