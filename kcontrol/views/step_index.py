@@ -12,7 +12,7 @@ from collections import defaultdict
 from enum import Enum
 
 from kcontrol.core.model import StepBoundary
-from kcontrol.views.void_steps import VoidSince, SeenResets
+from kcontrol.views.void_steps import SeenResets, VoidSince
 
 
 class _Slices:
