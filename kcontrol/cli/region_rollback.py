@@ -104,5 +104,6 @@ def _text(facts: dict[str, Any]) -> str:
         )
         lines.append(f"  {each['pipeline']}: step {each['to_step']}; {void}")
         lines += [f"    left behind: {name}" for name in each["left_behind"]]
+        lines += [f"    not looked at: {unseen}" for unseen in each["unseen"]]
     lines.append("start the pipelines again" if done else "nothing was reset")
     return "\n".join(lines)

@@ -199,7 +199,7 @@ def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:
     planned = ask("POST", path, seen(), asked, {**wanted, "plan": True})
     made = ask("POST", path, seen(), asked, wanted)
     one = {"pipeline": "a", "to_step": 41, "void_to": 44, "void_records": {"out": 6}, "rerun_steps": 2}
-    assert planned["pipelines"] == [{**one, "left_behind": ["other"]}]
+    assert planned["pipelines"] == [{**one, "left_behind": ["other"], "unseen": []}]
     assert (planned["as_of"], planned["request_id"], made["request_id"]) == (7, "", "q1")
     order = RollbackOrder("orders", 1, "wrong rate", "ana", ("other",), 7)
     assert asked == [replace(order, only_plan=True), order]
