@@ -72,7 +72,7 @@ async def warm_up(
                 begin = begin if begin is not None and can_be_opened_twice(begin) else None
                 await _run_alone(spark, bound, host, place, recorded.spec, begin, last)
                 return WarmUp(
-                    Warmth.WARM, f"warm: the input of step {last.step} was run; not compared with the log: {too_much}"
+                    Warmth.WARM, f"warm: step {last.step} was run alone, and not compared with the log: {too_much}"
                 )
             engine = scratch_engine(spark, bound, host, place, recorded.spec)
             found = await run_node(engine, node, recorded, ignore, ignore)

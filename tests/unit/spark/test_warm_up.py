@@ -121,7 +121,7 @@ def test_behind_too_many_steps_the_input_of_the_last_one_is_run_alone() -> None:
     scene = Scene(boundaries=steps(60))
     found = scene.warm_up()
     assert found.warmth is Warmth.WARM
-    assert found.said.startswith("warm: the input of step 60 was run; not compared with the log: 60 steps of 120 records")
+    assert found.said.startswith("warm: step 60 was run alone, and not compared with the log: 60 steps of 120 records")
     assert scene.engine.calls == [("open", 0), ("run", 1), ("finish", 1), ("close", 0)]
     assert scene.warm_up(Warmth.WARM) == WarmUp(Warmth.WARM, "")
     assert len(scene.engine.calls) == 4, "it need not be warm twice"
@@ -141,7 +141,7 @@ def test_it_is_run_on_the_state_of_the_nearest_checkpoint_unless_that_is_too_muc
 def test_a_reset_is_passed_over_and_what_it_took_back_is_not_run() -> None:
     reset = replace(boundary(4), inputs=(), reset=Reset(2, "", "", "", ()))
     scene = Scene(boundaries=[*steps(3), reset])
-    assert scene.warm_up().said.startswith("warm: the input of step 2 was run; not compared with the log: the last step is a reset")
+    assert scene.warm_up().said.startswith("warm: step 2 was run alone, and not compared with the log: the last step is a reset")
     assert Scene(boundaries=[reset]).warm_up() == WarmUp(Warmth.COLD, "not warm: the last step is a reset")
 
 
