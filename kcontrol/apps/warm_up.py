@@ -23,7 +23,7 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
 from kcontrol.apps.rerun import ignore, run_node, scratch_engine
-from kcontrol.apps.warming import WarmUp, Warmth
+from kcontrol.apps.warming import Warmth, WarmUp
 from kcontrol.core.log.resets import kept
 from kcontrol.core.model import Checkpoint, InputRange, PipelineSpec, StepBoundary
 from kcontrol.core.node.replay import work_of
@@ -72,7 +72,8 @@ async def warm_up(
                 begin = begin if begin is not None and can_be_opened_twice(begin) else None
                 await _run_alone(spark, bound, host, place, recorded.spec, begin, last)
                 return WarmUp(
-                    Warmth.WARM, f"warm: step {last.step} was run alone, and not compared with the log: {too_much}"
+                    Warmth.WARM,
+                    f"warm: step {last.step} was run alone, and not compared with the log: {too_much}",
                 )
             engine = scratch_engine(spark, bound, host, place, recorded.spec)
             found = await run_node(engine, node, recorded, ignore, ignore)

@@ -179,7 +179,8 @@ def test_the_word_of_an_earlier_version_counts_for_a_day_too(
 def test_what_killed_makers_have_left_is_cleared_away(archive: Path) -> None:
     archive.write_bytes(b"classes")
     old, young, dead, alive = (
-        archive.parent / name for name in ("classes-old", "classes-young", "kcontrol-classes-1", "kcontrol-classes-2")
+        archive.parent / name
+        for name in ("classes-old", "classes-young", "kcontrol-classes-1", "kcontrol-classes-2")
     )
     for each in (old, young, dead, alive):
         each.mkdir()

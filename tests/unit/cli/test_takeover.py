@@ -17,7 +17,7 @@ from kcontrol.apps import takeover
 from kcontrol.apps.agent.numbers import GivenNumber
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
-from kcontrol.apps.warming import Warming, WarmUp, Warmth
+from kcontrol.apps.warming import Warming, Warmth, WarmUp
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, NodeJoin, PipelineSpec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.locks import lock
@@ -169,4 +169,3 @@ def test_a_living_node_with_the_same_process_id_is_left_alone(scene: Scene) -> N
         assert (await standing).reason == "another definition was submitted"
 
     run(scenario)
-

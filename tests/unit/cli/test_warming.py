@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kcontrol.apps.warming import TRIES, Warming, WarmUp, Warmth
+from kcontrol.apps.warming import TRIES, Warming, Warmth, WarmUp
 from kcontrol.errors import RetriableError
 from tests.support.patience import HANG_S
 

@@ -1,5 +1,5 @@
-"""What a process runs to be warm: committed steps again, to be compared, or else the input of the last one alone; also as a step
-of another layout."""
+"""What a process runs to be warm: committed steps again, to be compared, or else the input of the last one alone; and that as a
+step of another layout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.apps import warm_up
 from kcontrol.apps.recorded import RecordedSteps
 from kcontrol.apps.warm_up import step_by
-from kcontrol.apps.warming import WarmUp, Warmth
+from kcontrol.apps.warming import Warmth, WarmUp
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint, PipelineSpec, Reset, StepBoundary, StepWork
 from kcontrol.core.step.differences import Difference
@@ -77,12 +77,16 @@ class Scene:
     engine: Engine = field(default_factory=Engine)
     compared: list[int] = field(default_factory=list)
 
-    async def recorded(self, _cluster: object, _pipeline: str, first: int, last: int, _own: Path) -> RecordedSteps:
+    async def recorded(
+        self, _cluster: object, _pipeline: str, first: int, last: int, _own: Path
+    ) -> RecordedSteps:
         if self.away is not None:
             raise self.away
         return RecordedSteps(self.spec, self.boundaries, first, last, self.begin, StepsView("p"))
 
-    async def compare(self, _engine: object, _node: int, recorded: RecordedSteps, *_: object) -> list[Difference]:
+    async def compare(
+        self, _engine: object, _node: int, recorded: RecordedSteps, *_: object
+    ) -> list[Difference]:
         self.compared.append(recorded.last)
         return []
 
@@ -105,9 +109,7 @@ class Scene:
 def steps(number: int, after: int = 0) -> list[StepBoundary]:
     """One after the other."""
     at = ((5 + step, step) for step in range(after, after + number))
-    return [
-        boundary(after + 1 + index, (a, b), (a + 1, b + 1)) for index, (a, b) in enumerate(at)
-    ]
+    return [boundary(after + 1 + index, (a, b), (a + 1, b + 1)) for index, (a, b) in enumerate(at)]
 
 
 def test_few_steps_are_run_again_and_compared() -> None:
@@ -121,7 +123,9 @@ def test_behind_too_many_steps_the_input_of_the_last_one_is_run_alone() -> None:
     scene = Scene(boundaries=steps(60))
     found = scene.warm_up()
     assert found.warmth is Warmth.WARM
-    assert found.said.startswith("warm: step 60 was run alone, and not compared with the log: 60 steps of 120 records")
+    assert found.said.startswith(
+        "warm: step 60 was run alone, and not compared with the log: 60 steps of 120 records"
+    )
     assert scene.engine.calls == [("open", 0), ("run", 1), ("finish", 1), ("close", 0)]
     assert scene.warm_up(Warmth.WARM) == WarmUp(Warmth.WARM, "")
     assert len(scene.engine.calls) == 4, "it need not be warm twice"
@@ -141,7 +145,9 @@ def test_it_is_run_on_the_state_of_the_nearest_checkpoint_unless_that_is_too_muc
 def test_a_reset_is_passed_over_and_what_it_took_back_is_not_run() -> None:
     reset = replace(boundary(4), inputs=(), reset=Reset(2, "", "", "", ()))
     scene = Scene(boundaries=[*steps(3), reset])
-    assert scene.warm_up().said.startswith("warm: step 2 was run alone, and not compared with the log: the last step is a reset")
+    assert scene.warm_up().said.startswith(
+        "warm: step 2 was run alone, and not compared with the log: the last step is a reset"
+    )
     assert Scene(boundaries=[reset]).warm_up() == WarmUp(Warmth.COLD, "not warm: the last step is a reset")
 
 
@@ -159,7 +165,9 @@ def test_one_step_that_is_too_large_is_not_run() -> None:
     assert scene.engine.calls == []
 
 
-@pytest.mark.parametrize("error", [OSError(ENOSPC, "No space left on device"), RetriableError("Kafka is away")])
+@pytest.mark.parametrize(
+    "error", [OSError(ENOSPC, "No space left on device"), RetriableError("Kafka is away")]
+)
 def test_what_can_not_be_run_is_no_error(error: Exception) -> None:
     assert Scene(away=error).warm_up() == WarmUp(Warmth.COLD, f"not warm: {error}")
     scene = Scene(boundaries=steps(60))
