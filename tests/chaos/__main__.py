@@ -34,8 +34,8 @@ def main() -> int:
         const="once",
         choices=("once", "each", "both"),
         default="",
-        help="queries without state that are planned once, which is what it is if it is not said; or, the same, in each step; or "
-        "both beside each other, whose outputs must be equal",
+        help="queries without state that are planned once, as they are if nothing is said; or, the same, in each step; or both "
+        "beside each other, whose outputs must be equal",
     )
     kind.add_argument(
         "--kept",

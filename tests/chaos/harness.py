@@ -282,9 +282,7 @@ class Chaos:
                 revived += again
             if time.monotonic() > deadline:
                 committed = ", ".join(str(each.feed.committed) for each in self._pipelines)
-                raise ChaosError(
-                    f"{what} did not come within {timeout_s:.0f} s; committed: step {committed}"
-                )
+                raise ChaosError(f"{what} did not come within {timeout_s:.0f} s; committed: step {committed}")
 
     def _drain(self) -> None:
         """Until all committed input is in steps of each pipeline, and what it has closed has come out. A transaction that the
@@ -319,7 +317,9 @@ class Chaos:
             for violation in oracle.check(steps, inputs, found, complete=complete)
         ]
         if complete:
-            violations += [str(each) for found in outputs[1:] for each in oracle.differences(outputs[0], found)]
+            violations += [
+                str(each) for found in outputs[1:] for each in oracle.differences(outputs[0], found)
+            ]
         self._outcome.checks += 1
         if violations:
             shown = "\n".join(violations[:20])

@@ -12,8 +12,8 @@ NODES = int(os.environ.get("CHAOS_NODES", "1"))
 must be equal. From the environment, so that the nodes' processes have the same pipeline; `--nodes` sets it
 there."""
 STATELESS = os.environ.get("CHAOS_STATELESS", "")
-"""The pipeline keeps nothing from step to step and is planned `once`; or is the same and planned in `each` step; or there are two
-of it, so that it is planned in `both` ways; '' if it is another one. From the environment, as `NODES`."""
+"""The pipeline keeps nothing from step to step and is planned `once`; or is the same and planned in `each` step; or there
+are two of it, so that it is planned in `both` ways; '' if it is another one. From the environment, as `NODES`."""
 KEPT = os.environ.get("CHAOS_KEPT", "")
 """The pipeline keeps state and is planned `once`; or is the same and planned in `each` step, or in `both` ways by turns, as
 its nodes are started; '' if it is another one. From the environment, as `NODES`."""

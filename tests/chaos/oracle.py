@@ -77,7 +77,10 @@ def differences(one: Sequence[OutputRecord], other: Sequence[OutputRecord]) -> l
             0,
             f"{rows.total()} rows, such as {'; '.join(map(str, sorted(rows, key=str)[:SHOWN_ROWS]))}",
         )
-        for rule, rows in (("in the first alone", of_one - of_other), ("in the other alone", of_other - of_one))
+        for rule, rows in (
+            ("in the first alone", of_one - of_other),
+            ("in the other alone", of_other - of_one),
+        )
         if rows
     ]
 

@@ -28,7 +28,12 @@ STEPS = 5
 JSON = {"value_format": "json"}
 KEYED = {"value_format": "json", "key": "name"}
 EVENTS: dict[str, Any] = {"events": (2, {})}
-STRICT = {"value_format": "json", "schema": queries.SCHEMA, "on_bad_record": "dead_letter", "dead_letter_topic": 2}
+STRICT = {
+    "value_format": "json",
+    "schema": queries.SCHEMA,
+    "on_bad_record": "dead_letter",
+    "dead_letter_topic": 2,
+}
 SPREAD = TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
 """Cuts even these small steps into several tasks."""
 
