@@ -52,6 +52,7 @@ def test_plans_of_many_shapes_are_not_kept_for_ever(
     run_scenario: RunScenario, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_plans, "MOST_PLANS", MOST)
+    monkeypatch.setattr(state_plans, "DROPPED", 1)
     held: list[Any] = []
     expected: Counter[str] = Counter()
 

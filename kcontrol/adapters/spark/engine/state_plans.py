@@ -8,6 +8,7 @@ its job has ended well (`ran`), and is written down when the step is committed (
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +40,11 @@ _OWN_SETTINGS = {
 }
 
 MOST_PLANS = 32
-"""Of one query, that are kept: there may be as many shapes as the product of the task counts of all its inputs. The plan that
-was run longest ago makes place. What the JVM holds for one, its RDDs, shuffles, broadcasts and accumulators, Spark's
-ContextCleaner takes away after Java has collected them, which it can once no handle in Python is left."""
+"""Of one query, that are kept: there may be as many shapes as the product of the task counts of all its inputs."""
+DROPPED = 8
+"""Those that were run longest ago make place, so many at once. What the JVM holds for them, RDDs, shuffles, broadcasts and
+accumulators, Spark's ContextCleaner takes away once Java has collected it, and Java can once no handle in Python is left.
+Py4j's handles refer to themselves, by the methods of theirs that were called: it takes a garbage collection to let go of them."""
 
 
 class StatePlans:
@@ -109,9 +112,14 @@ class StatePlans:
         if shape not in self._plans:
             self._plans[shape] = self._planned(shape)
             if len(self._plans) > MOST_PLANS:
-                self._plans.popitem(last=False)
+                self._drop()
         self.run(shape, attempt.work.step)
         return shape
+
+    def _drop(self) -> None:
+        for _ in range(DROPPED):
+            self._plans.popitem(last=False)
+        gc.collect()
 
     def ran(self, step: int) -> None:
         """See `StepPlans`."""
