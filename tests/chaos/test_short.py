@@ -50,7 +50,7 @@ def test_a_few_rounds_of_chaos(tmp_path: Path) -> None:
 heavy = pytest.mark.heavy
 KINDS = [
     pytest.param(
-        ["--stateless", "both", "--standby"],
+        ["--stateless", "both", "--standby", "--rounds", "2"],
         id="no state, planned once and in each step, beside each other, with standbys",
     ),
     pytest.param(["--stateless", "once"], marks=heavy, id="no state, planned once"),
@@ -69,4 +69,4 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_rounds_of_every_kind(kind: list[str]) -> None:
     """In a process of its own, which knows from the start what kind it is."""
-    check_rounds("tests.chaos", *kind, "--rounds", str(ROUNDS), "--seed", str(seed_of_this_run()))
+    check_rounds("tests.chaos", "--rounds", str(ROUNDS), *kind, "--seed", str(seed_of_this_run()))
