@@ -117,7 +117,9 @@ class HostProcess:
         except ProcessLookupError:
             pass
         except PermissionError as error:
-            _log.warning("%s: the processes of group %d can't be told to end: %s", self.folder.name, self.pid, error)
+            _log.warning(
+                "%s: the processes of group %d can't be told to end: %s", self.folder.name, self.pid, error
+            )
 
     def _has_the_number(self) -> bool:
         """A number is given away once no group has it either: where another process has it, this group is gone; where none

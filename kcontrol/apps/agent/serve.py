@@ -103,7 +103,11 @@ async def _until_ended(session: AgentSession, processes: HostProcesses, options:
     if not running.cancelled():
         raise ReplacedError(f"agent {options.name!r} ends: {running.result()}")
     if not left:
-        ended = f"could not end processes {', '.join(map(str, remain))}" if remain else "has ended all that ran here"
+        ended = (
+            f"could not end processes {', '.join(map(str, remain))}"
+            if remain
+            else "has ended all that ran here"
+        )
         raise ClusterError(
             f"agent {options.name!r} {ended}, and could not say in time that it leaves: the cluster's log can't be read or "
             "written now, or does not know it yet. If it does, others take over once they have noticed that it is silent"

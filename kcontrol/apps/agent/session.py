@@ -413,5 +413,5 @@ class AgentSession:
     def _placed_here(self) -> dict[Unit, Place]:
         """A coordinator among the rest."""
         me = self._machine.me
-        keeps = {COORDINATOR: one for one in self.replica.coordinators if one.agent == me.name}
-        return wanted(self.replica, me) | keeps
+        keeps = [(COORDINATOR, one) for one in self.replica.coordinators if one.agent == me.name]
+        return {**wanted(self.replica, me), **dict(keeps)}

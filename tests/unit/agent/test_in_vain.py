@@ -15,7 +15,7 @@ from kcontrol.apps.agent.restarts import Restarts
 from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob, TaskFailed
-from kcontrol.core.cluster.model import COORDINATOR, Place, Unit
+from kcontrol.core.cluster.model import COORDINATOR, Place, TaskSpec, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.errors import ClusterError, KcontrolError, ReplacedError
 from kcontrol.views.agents_facts import ClusterSeen, agents_of
@@ -101,14 +101,16 @@ def test_another_placement_is_started_soon(tmp_path: Path) -> None:
     life, now, heard = begun(tmp_path, ReplacedError.exit_code)
     pauses_s(life, now, 5)
     asyncio.run(life.session._beat())
-    again: list[ClusterEntry] = [*LOG, SubmitJob("job", "r2", 1, "another", (LOG[1].tasks[0],))]  # type: ignore[union-attr]
+    again: list[ClusterEntry] = [*LOG, SubmitJob("job", "r2", 1, "another", (TaskSpec("nodes", 1, 1),))]
     life.log = again
     life.read()
     assert life.machine.replica.places()[UNIT].generation == 2
     assert pauses_s_of_next(life, now) <= 2
     now.at_ms += 2_000
     asyncio.run(life.session._beat())
-    assert [one.troubles for one in heard.said][1:] == [()], "what was told of the other says nothing any more"
+    assert [one.troubles for one in heard.said][1:] == [()], (
+        "what was told of the other says nothing any more"
+    )
     until(lambda: life.sees(7), "it has ended")
     life.disk.close()
 
@@ -141,7 +143,13 @@ def test_what_runs_for_long_again_is_told_no_more() -> None:
 
 def test_a_failure_in_between_is_reported_and_so_begins_anew() -> None:
     restarts, now_ms = Restarts(Backoff(2_000, 30_000), 60.0), SystemClock().monotonic_ms()
-    assert [restarts.ended(end(code), now_ms) for code in (3, 12, 1, 0, 3)] == [2_000, 4_000, 2_000, 2_000, 4_000]
+    assert [restarts.ended(end(code), now_ms) for code in (3, 12, 1, 0, 3)] == [
+        2_000,
+        4_000,
+        2_000,
+        2_000,
+        4_000,
+    ]
 
 
 def test_a_coordinator_that_finds_no_kafka_is_told_as_well() -> None:

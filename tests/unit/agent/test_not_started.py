@@ -70,7 +70,9 @@ def test_a_unit_that_no_process_can_be_made_for_is_told_to_all_and_the_others_ru
     assert any("can't start job/nodes/0" in one for one in life.told), "its operator hears of it"
     life.work()
     assert list(life.processes.pids()) == [OTHER]
-    assert [folder.name for folder in life.disk.units.iterdir()] == ["other-nodes-0-2"], "nothing is left of it"
+    assert [folder.name for folder in life.disk.units.iterdir()] == ["other-nodes-0-2"], (
+        "nothing is left of it"
+    )
     killed(life)
 
 

@@ -77,18 +77,24 @@ def left_behind(begin: Begin) -> tuple[int, str, psutil.Process]:
     return leader.pid, identity, member
 
 
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_a_group_of_the_host_after_its_start_is_left_alone_as_well(tmp_path: Path, begin: Begin) -> None:
     number, _, member = left_behind(begin)
     ends(remembered(tmp_path, number, LONG_AGO), "it was not")
-    assert member.is_running()
+    assert lives(member)
     member.kill()
 
 
 def test_what_is_left_of_ones_own_group_is_ended(tmp_path: Path, begin: Begin) -> None:
     number, identity, member = left_behind(begin)
     ends(remembered(tmp_path, number, identity), "it was not")
-    psutil.wait_procs([member], timeout=HANG_S)
-    assert not member.is_running()
+    until(lambda: not lives(member), "it has ended", HANG_S)
 
 
 def test_who_may_not_end_its_own_says_so_and_goes_on(

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.cluster_packages import FORGET_AFTER_MS, KafkaPackages
+from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.errors import NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
@@ -17,6 +17,7 @@ from kcontrol.wire.packages import CodePackage, package_of, records_of
 
 CODE = package_of("flights.py", {"flights.py": b"import rules\n", "rules.py": b""})
 OTHER = package_of("flights.py", {"flights.py": b"import other\n"})
+FRESH = package_of("flights.py", {"flights.py": b""})
 HOUR_MS = 3_600_000
 
 
@@ -86,28 +87,23 @@ def test_what_was_written_lately_is_not_written_again(hours_ago: int) -> None:
     assert topic.records == before
 
 
-def test_what_was_renewed_while_others_were_deleted_stays() -> None:
-    """Its submitter has found it between the look of the other and the deletion."""
+def test_what_is_renewed_while_others_are_deleted_stays() -> None:
+    """Its submitter finds it between the look of the other and the deletion."""
     topic = Topic()
-    for package in sorted((CODE, OTHER), key=lambda one: one.name):
-        topic.was_written(package, FORGET_AFTER_MS // HOUR_MS)
+    topic.was_written(OTHER, 25)
+    topic.was_written(CODE, 25)
+    topic.was_written(FRESH, 0)
     one, another = topic.submitter(), topic.submitter()
-    last = max((CODE, OTHER), key=lambda each: each.name)
-    appended = topic.append
 
-    async def append(records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        another._appender = cast(Any, topic)
-        await one.save(last)
-        await appended(records)
-
-    class Slow:
+    class Meanwhile:
         async def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-            await append(records)
+            await one.save(CODE)
+            await topic.append(records)
 
-    another._appender = cast(Any, Slow())
+    another._appender = cast(Any, Meanwhile())
 
     async def play() -> None:
-        assert len(await another.forget(())) == 1
-        assert await one.read(last.name) == last
+        assert await another.forget({FRESH.name}) == [OTHER.name]
+        assert await one.read(CODE.name) == CODE
 
     asyncio.run(play())

@@ -98,7 +98,16 @@ def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host:
     assert host.entry(CODE) == entry
     assert entry.stat().st_ino == at_first, "nothing is unpacked twice"
     elsewhere = folder(host._folder.parent / "elsewhere", {"__init__.py": "raise SystemExit"})
-    for damage in ("changed", "gone", "added", "linked", "a linked folder", "an empty folder", "a folder is a link", "a pipe"):
+    for damage in (
+        "changed",
+        "gone",
+        "added",
+        "linked",
+        "a linked folder",
+        "an empty folder",
+        "a folder is a link",
+        "a pipe",
+    ):
         file = entry.parent / "rules" / "__init__.py"
         match damage:
             case "changed":

@@ -92,8 +92,8 @@ class KafkaClusterLog:
 
 
 class KafkaBeats:
-    """Beats from when this was made on, in their order; one's own among them. troubles: what was said beside them, the newest by
-    agent."""
+    """Beats from when this was made on, in their order; one's own among them. troubles: what was said beside them, the newest
+    by agent."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         topic = settings.names().cluster_beats_topic()
