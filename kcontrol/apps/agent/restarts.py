@@ -24,7 +24,7 @@ _TOLD_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _LastEnd:
     """The last of a unit. at_ms: when it was seen. generation: of the placement. times: so many in vain, one after another, in
     this placement. why: '' if that is reported otherwise. pause_ms: before the next start."""
 
@@ -40,7 +40,7 @@ class Restarts:
 
     def __init__(self, backoff: Backoff, short_life_s: float) -> None:
         self._backoff, self._short_life_s = backoff, short_life_s
-        self._all: dict[Unit, _End] = {}
+        self._all: dict[Unit, _LastEnd] = {}
 
     def may_start(self, unit: Unit, generation: int, now_ms: int) -> bool:
         """Whether the pause is over. Another placement waits for the first one only."""
@@ -80,7 +80,7 @@ class Restarts:
         if in_vain:
             times = 1 if last is None or last.generation != generation else last.times + 1
         pause_ms = self._backoff.wait_ms(max(1, times))
-        self._all[unit] = _End(now_ms, generation, times, why, pause_ms)
+        self._all[unit] = _LastEnd(now_ms, generation, times, why, pause_ms)
         return pause_ms
 
 
@@ -95,7 +95,7 @@ def _is_in_vain(one: EndedProcess) -> bool:
     return says_nothing_of_the_host(one.code)
 
 
-def _sentence(unit: Unit, last: _End) -> str:
+def _sentence(unit: Unit, last: _LastEnd) -> str:
     name = "coordinator" if unit == COORDINATOR else "/".join(map(str, unit))
     return (
         f"{name} was started {last.times} times in vain, and will be again after {last.pause_ms / 1000:g} s: "
