@@ -74,7 +74,7 @@ def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSett
         value = await view.look()
         if what == "log":
             return [_entry(one) for one in list(view.entries)[-last:]]
-        seen = ClusterSeen(value, await view.newest_beats())
+        seen = ClusterSeen(value, await view.newest_beats(), troubles=view.troubles)
         agents = [] if what == "jobs" else agents_of(seen)
         jobs = [] if what == "agents" else jobs_of(value, view.entries)
         policy = [policy_of(value)] if what == "status" and value.agents else []

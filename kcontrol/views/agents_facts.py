@@ -13,6 +13,7 @@ from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, STANDBY, ClusterJob, Replica
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.views.base import Facts
 
 
@@ -32,11 +33,13 @@ class LoggedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order."""
+    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order. troubles: what
+    agents say beside their beats."""
 
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
+    troubles: Sequence[AgentTroubles] = ()
 
 
 class PolicyFacts(Facts):
@@ -82,6 +85,9 @@ class AgentFacts(Facts):
     coordinator_error: str = Field(
         description="Why a coordinator could not run on its host in this life of the agent; '' if none has failed there."
     )
+    troubles: list[str] = Field(
+        description="What it starts again and again in vain, and why; none of that counts as a failure of its host or of a job."
+    )
     watches: str | None = Field(description="Whose beats it listens for; null if nobody's.")
     behind: int | None = Field(
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
@@ -95,6 +101,7 @@ class AgentFacts(Facts):
         words += [f"tags {', '.join(self.tags)}"] if self.tags else []
         words += ["coordinator"] if self.coordinator else []
         words += [f"no coordinator can run there: {self.coordinator_error}"] if self.coordinator_error else []
+        words += self.troubles
         words += ["draining"] if self.draining else []
         words += [f"watches {self.watches}"] if self.watches else []
         return ", ".join(words)
@@ -181,11 +188,13 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
     """By name."""
     value = seen.replica
     applied = {(beat.agent, beat.incarnation): beat.applied for beat in seen.beats}
+    said = {(one.agent, one.incarnation): one.troubles for one in seen.troubles}
     placed = [place.agent for place in value.places().values()]
     coordinators = {place.agent for place in value.coordinators}
     found = []
     for agent in sorted(value.agents.values(), key=lambda one: one.name):
-        read = applied.get((agent.name, agent.incarnation))
+        who = agent.name, agent.incarnation
+        read = applied.get(who)
         found.append(
             AgentFacts(
                 agent=agent.name,
@@ -196,6 +205,7 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
                 draining=agent.draining,
                 coordinator=agent.name in coordinators,
                 coordinator_error=value.unable.get(agent.name, ""),
+                troubles=list(said.get(who, ())),
                 watches=value.pairs.get(agent.name),
                 behind=None if read is None else max(0, value.offset - read),
             )

@@ -79,5 +79,7 @@ class AgentsFollower:
             return
         while True:
             await view.look()
-            self._seen = ClusterSeen(view.replica, await view.newest_beats(), tuple(view.entries))
+            self._seen = ClusterSeen(
+                view.replica, await view.newest_beats(), tuple(view.entries), view.troubles
+            )
             await asyncio.sleep(EVERY_S)

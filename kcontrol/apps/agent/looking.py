@@ -23,6 +23,7 @@ from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.errors import ClusterError, NotFoundError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
@@ -115,6 +116,11 @@ class ClusterView:
         """The newest beat of each agent."""
         found = {beat.agent: beat for beat in await self._beats.read_to_end(newest=True)}
         return [found[name] for name in sorted(found)]
+
+    @property
+    def troubles(self) -> Sequence[AgentTroubles]:
+        """What agents have said beside the beats that were read, the newest of each."""
+        return tuple(self._beats.troubles.values())
 
     async def ask(self, wish: Wish) -> LoggedEntry:
         """Write a wish as of the end of the log, and see what became of it. Raises NotFoundError with the

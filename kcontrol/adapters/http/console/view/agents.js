@@ -17,7 +17,7 @@ export function agents() {
   return [
     h("div", { class: "title", key: "title" }, h("h1", {}, "Hosts")),
     h("p", { class: "about", key: "about" }, `${counted(cluster.members, "agent")}, ${room}. Scheduler: ${cluster.scheduler}.`),
-    panel("hosts", "Agents", hostTable(hosts)),
+    panel("hosts", "Agents", hostTable(hosts), troubles(hosts)),
     panel("jobs", "Jobs", jobs.length ? jobTable(jobs) : h("p", { class: "empty" }, "No job was placed yet: kcontrol place FILE.py --job NAME"), reasons(jobs), followed(jobs)),
     panel("log", "What happened", entryTable(entries)),
     h("p", { class: "asof", key: "asof" }, `As of offset ${count(cluster.as_of)} of the cluster's log.`),
@@ -43,6 +43,11 @@ function hostTable(hosts) {
     { name: "Heard", of: heard },
   ];
   return table({ label: "Agents", columns, rows: hosts, keyOf: (host) => host.agent });
+}
+
+/** What agents start again and again in vain. */
+function troubles(hosts) {
+  return hosts.flatMap((host) => host.troubles.map((why) => h("p", { class: "note bad", key: why }, `${host.agent}: ${why}`)));
 }
 
 function coordinator(host) {
