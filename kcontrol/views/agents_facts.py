@@ -4,11 +4,12 @@ the Console and metrics."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import Field
 
 from kcontrol.core.cluster.diff import bounds_of
+from kcontrol.core.cluster.differing import Difference
 from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
@@ -32,11 +33,13 @@ class LoggedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order."""
+    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order. differing: agents
+    that have made another value of the log than others, by name."""
 
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
+    differing: Mapping[str, Difference] = field(default_factory=dict)
 
 
 class PolicyFacts(Facts):
@@ -87,6 +90,10 @@ class AgentFacts(Facts):
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
         "heard in this incarnation."
     )
+    differs_from: list[str] = Field(
+        description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and that "
+        "of another agent are known: one of them is wrong."
+    )
 
     @property
     def text(self) -> str:
@@ -97,6 +104,8 @@ class AgentFacts(Facts):
         words += [f"no coordinator can run there: {self.coordinator_error}"] if self.coordinator_error else []
         words += ["draining"] if self.draining else []
         words += [f"watches {self.watches}"] if self.watches else []
+        others = ", ".join(self.differs_from)
+        words += [f"has made another value of the log than {others}: one of them is wrong"] if others else []
         return ", ".join(words)
 
 
@@ -198,6 +207,7 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
                 coordinator_error=value.unable.get(agent.name, ""),
                 watches=value.pairs.get(agent.name),
                 behind=None if read is None else max(0, value.offset - read),
+                differs_from=list(seen.differing[agent.name].others) if agent.name in seen.differing else [],
             )
         )
     return found
