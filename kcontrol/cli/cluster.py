@@ -70,7 +70,9 @@ def cluster(
               kcontrol cluster retry flights
     """
     if (job is None) == (what == "retry"):
-        raise click.UsageError("say which JOB: kcontrol cluster retry JOB" if job is None else "JOB is for `retry`")
+        raise click.UsageError(
+            "say which JOB: kcontrol cluster retry JOB" if job is None else "JOB is for `retry`"
+        )
     if job is not None:
         name = job
         _show(asyncio.run(_with_view(cluster, lambda view: retry_job(view, name))), as_json)

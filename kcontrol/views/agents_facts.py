@@ -91,8 +91,8 @@ class AgentFacts(Facts):
         "heard in this incarnation."
     )
     differs_from: list[str] = Field(
-        description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and that "
-        "of another agent are known: one of them is wrong."
+        description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and "
+        "that of another agent are known: one of them is wrong."
     )
 
     @property

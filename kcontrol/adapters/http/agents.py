@@ -1,5 +1,5 @@
-"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits; jobs killed or tried again, and hosts
-drained."""
+"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits; jobs killed or tried again, and
+hosts drained."""
 
 from __future__ import annotations
 

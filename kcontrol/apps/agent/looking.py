@@ -19,9 +19,9 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.backoff import Deadline
 from kcontrol.core.cluster.diff import diff
-from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.differing import HeardMarks
 from kcontrol.core.cluster.duties import lives
+from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.liveness import Beat, Who
 from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply

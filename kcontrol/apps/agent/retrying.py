@@ -22,8 +22,8 @@ _BY_NOBODY = -1
 async def retry(view: ClusterView, job: str) -> LoggedEntry:
     """Have nodes of a job tried again also where they could not run; one that has failed begins again, as it was submitted.
 
-    All its processes begin anew; an active job keeps its places and its turn, and a pipeline that its user has stopped stays so.
-    Asked again, it changes nothing. Raises NotFoundError: there is nothing to try again, or what `ask` raises; NotNowError.
+    All its processes begin anew; an active job keeps its places and its turn, and a pipeline that its user has stopped stays
+    so. Asked again, it changes nothing. Raises NotFoundError: there is nothing to try again, or what `ask` raises; NotNowError.
     """
     value = await view.look()
     known, hosts = _failed(value, job), where_not(value, job)
@@ -43,11 +43,15 @@ def _failed(value: Replica, job: str) -> ClusterJob:
     if known is None:
         raise NotFoundError(f"there is no job {job!r}: kcontrol cluster jobs shows those that there are")
     if known.state in (JobState.KILLED, JobState.COMPLETED):
-        raise NotFoundError(f"job {job!r} is {known.state}, and has not failed: kcontrol place has it run again")
+        raise NotFoundError(
+            f"job {job!r} is {known.state}, and has not failed: kcontrol place has it run again"
+        )
     if known.active and not where_not(value, job):
         raise NotFoundError(f"no host has failed to run job {job!r}: there is nothing to try again")
     if len(known.tasks) > 1:
-        raise NotNowError(f"job {job!r} was not submitted by kcontrol place: submit it again with something changed")
+        raise NotNowError(
+            f"job {job!r} was not submitted by kcontrol place: submit it again with something changed"
+        )
     return known
 
 
@@ -73,7 +77,9 @@ async def _anew(view: ClusterView, known: ClusterJob) -> LoggedEntry:
 
     def wish(value: Replica, request: str) -> SubmitJob:
         if _failed(value, job) != known:
-            raise NotNowError(f"job {job!r} was submitted by somebody else just now, which tries its nodes again")
+            raise NotNowError(
+                f"job {job!r} was submitted by somebody else just now, which tries its nodes again"
+            )
         return _as_it_is(known, value, request)
 
     made = await view.ask(wish)

@@ -118,7 +118,9 @@ class AgentSession:
         beating = (self._read, self._hear, self._beat, self._speak)
         acts = (self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
-        tasks = [asyncio.create_task(self._for_ever(one, one in beating)) for one in (*beating, *acts, *looks)]
+        tasks = [
+            asyncio.create_task(self._for_ever(one, one in beating)) for one in (*beating, *acts, *looks)
+        ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

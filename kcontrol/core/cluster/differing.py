@@ -26,9 +26,9 @@ class Difference:
     @property
     def text(self) -> str:
         return (
-            f"has made another value of the cluster's log than {', '.join(self.others)}, as of offset {self.offset}: one of them "
-            "is wrong, and which is not known. No two that differ confirm a snapshot, so the log may not be cut. Install one "
-            "version of kcontrol on all hosts, and start these agents again: each reads the log anew"
+            f"has made another value of the cluster's log than {', '.join(self.others)}, as of offset {self.offset}: one of "
+            "them is wrong, and which is not known. No two that differ confirm a snapshot, so the log may not be cut. Install "
+            "one version of kcontrol on all hosts, and start these agents again: each reads the log anew"
         )
 
 

@@ -109,7 +109,9 @@ def test_nobody_is_missed_where_each_answer_is_late(tmp_path: Path) -> None:
     assert not is_missed(tmp_path, policy, answer_ms=4 * SHORTEST_BEAT_MS)
 
 
-@pytest.mark.parametrize(("beat_ms", "pause_ms"), [(1, 25), (100, 25), (200, 50), (2_000, 500), (60_000, 500)])
+@pytest.mark.parametrize(
+    ("beat_ms", "pause_ms"), [(1, 25), (100, 25), (200, 50), (2_000, 500), (60_000, 500)]
+)
 def test_the_log_and_beats_are_looked_at_four_times_between_two_beats(
     tmp_path: Path, beat_ms: int, pause_ms: int
 ) -> None:

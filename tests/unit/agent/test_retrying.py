@@ -13,7 +13,14 @@ from kcontrol.apps.agent import looking, placing
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.placing import place
 from kcontrol.apps.agent.retrying import retry
-from kcontrol.core.cluster.entries import ClusterEntry, KillJob, RaiseLevel, SetStandbys, SubmitJob, TaskFailed
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    KillJob,
+    RaiseLevel,
+    SetStandbys,
+    SubmitJob,
+    TaskFailed,
+)
 from kcontrol.core.cluster.model import LATEST_LEVEL, JobState, Replica, TaskSpec
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.model import AgentPlacement, ControlRecord, Desired, DesiredMode
@@ -38,7 +45,9 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *wanted: ControlRecord) -> None:
         self.kafka = MemoryKafka()
         self.log = ClusterLog(ClusterSettings(bootstrap_servers="nowhere:1"))
-        levels = [replace(one, levels=(1, LATEST_LEVEL)) if hasattr(one, "levels") else one for one in joins("ab")]
+        levels = [
+            replace(one, levels=(1, LATEST_LEVEL)) if hasattr(one, "levels") else one for one in joins("ab")
+        ]
         self.log.entries = [*levels, *(RaiseLevel(level) for level in range(2, LATEST_LEVEL + 1))]
         monkeypatch.setattr(looking, "KafkaClusterLog", lambda _settings: self.log)
         monkeypatch.setattr(placing, "pipeline_logs", self.logs)
@@ -110,7 +119,9 @@ def test_what_all_hosts_have_failed_waits_says_why_and_runs_once_it_is_tried_aga
     assert (after.id, after.package, after.tasks) == (before.id, before.package, before.tasks)
 
 
-def test_what_is_submitted_again_helps_nothing_says_so_and_leaves_what_is_tried_again(cluster: Cluster) -> None:
+def test_what_is_submitted_again_helps_nothing_says_so_and_leaves_what_is_tried_again(
+    cluster: Cluster,
+) -> None:
     cluster.place()
     cluster.fail()
     cluster.fail()

@@ -40,9 +40,7 @@ def post(path: str, ask: AskAgents | None = None) -> tuple[int, Any]:
         ("agents/host-7/drain?off=true", HostDrainAsked("host-7", on=False)),
     ],
 )
-def test_what_is_asked_is_answered_with_the_entry_by_which_it_counts(
-    path: str, order: Asked
-) -> None:
+def test_what_is_asked_is_answered_with_the_entry_by_which_it_counts(path: str, order: Asked) -> None:
     asked: list[Asked] = []
 
     async def ask(one: Asked) -> LoggedEntry:
