@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pydantic import Field
 
 from kcontrol.core.cluster.diff import bounds_of
-from kcontrol.core.cluster.differing import Difference
+from kcontrol.core.cluster.differing import DifferingValue
 from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
@@ -39,7 +39,7 @@ class ClusterSeen:
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
-    differing: Mapping[str, Difference] = field(default_factory=dict)
+    differing: Mapping[str, DifferingValue] = field(default_factory=dict)
 
 
 class PolicyFacts(Facts):

@@ -47,6 +47,7 @@ def _up_to(seed: int, level: int, *has: str, **options: Any) -> Played:
 PLAYED = {
     "two-codes": Played(11, {"two_codes": True}),
     "one-code": Played(12, {"two_codes": False}),
+    "level-2": _up_to(20, 2, up_to=2),
     "level-3": _up_to(21, 3, "ResizeJob", "JobResized", up_to=RESIZE_LEVEL),
     "level-4": _up_to(22, 4, "ResizeJob", "JobResized", "KillJob", "CompleteTask", ends=True),
     "level-5": _up_to(23, 5, "DrainAgent", "SetPolicy", as_of=True),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.coordinators import raised_for_coordinators
-from kcontrol.core.cluster.differing import Difference, OwnDifferences
+from kcontrol.core.cluster.differing import DifferingValue, OwnDifferences
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.fit_wards import Fitting, FitWards
@@ -220,7 +220,7 @@ class AgentMachine:
         if differs_from_most(self.liveness, self._marks):
             self.ended = "its value differs from that of most others: its digests say so"
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[DifferingValue]:
         """Others that have made another value of the log, each once an offset."""
         known, name = self.replica.agents, self.me.name
         others = {one: mark for one, mark in self.liveness.marks.items() if one in known and one != name}

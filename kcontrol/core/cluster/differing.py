@@ -17,7 +17,7 @@ OFFSETS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DifferingValue:
     """others: agents whose value at an offset is another one."""
 
     offset: int
@@ -38,7 +38,7 @@ class OwnDifferences:
     def __init__(self) -> None:
         self._told: dict[str, int] = {}
 
-    def new(self, others: Mapping[str, Mark], own: Mapping[int, str]) -> list[Difference]:
+    def new(self, others: Mapping[str, Mark], own: Mapping[int, str]) -> list[DifferingValue]:
         """others: newest marks by agent. own: digests by offset."""
         differing = {
             name: one.offset for name, one in others.items() if own.get(one.offset, one.digest) != one.digest
@@ -46,7 +46,7 @@ class OwnDifferences:
         new = {name: at for name, at in differing.items() if self._told.get(name) != at}
         self._told = {name: at for name, at in self._told.items() if name in others} | new
         return [
-            Difference(offset, tuple(sorted(name for name, at in new.items() if at == offset)))
+            DifferingValue(offset, tuple(sorted(name for name, at in new.items() if at == offset)))
             for offset in sorted(set(new.values()))
         ]
 
@@ -66,10 +66,10 @@ class HeardMarks:
             while len(self._said) > self._offsets:
                 del self._said[min(self._said)]
 
-    def differing(self, lives: Collection[Who]) -> dict[str, Difference]:
+    def differing(self, lives: Collection[Who]) -> dict[str, DifferingValue]:
         """By agent, as of the newest offset for which another one has a digest too. lives: all that are known; nothing else is
         remembered."""
-        found: dict[str, Difference] = {}
+        found: dict[str, DifferingValue] = {}
         for offset in sorted(self._said, reverse=True):
             said = {who: digest for who, digest in self._said[offset].items() if who in lives}
             self._said[offset] = said
@@ -77,5 +77,5 @@ class HeardMarks:
             for (agent, _), digest in said.items():
                 if agent not in found and len(said) > 1:
                     others = [] if alike else [name for (name, _), other in said.items() if other != digest]
-                    found[agent] = Difference(offset, tuple(sorted(others)))
+                    found[agent] = DifferingValue(offset, tuple(sorted(others)))
         return {agent: one for agent, one in found.items() if one.others}

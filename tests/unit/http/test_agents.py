@@ -15,7 +15,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.apps.agent.looking import logged
 from kcontrol.core.cluster.diff import diff
-from kcontrol.core.cluster.differing import Difference
+from kcontrol.core.cluster.differing import DifferingValue
 from kcontrol.core.cluster.entries import Drain, SubmitJob, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, TaskSpec
@@ -37,7 +37,7 @@ def seen() -> ClusterSeen:
         joined("ab", slots=2), submit("flights", 2), Drain("b", True), submit("orders", 1, ("gpu",))
     )
     entries = [LoggedEntry(at, 7, "Drain", "", (f"change {at}",)) for at in range(3)]
-    differing = {"a": Difference(3, ("b",))}
+    differing = {"a": DifferingValue(3, ("b",))}
     return ClusterSeen(value, (Beat("a", "a-1", 0, False, value.offset - 2),), entries, differing)
 
 

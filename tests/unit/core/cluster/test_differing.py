@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
-from kcontrol.core.cluster.differing import Difference, HeardMarks
+from kcontrol.core.cluster.differing import DifferingValue, HeardMarks
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
@@ -44,7 +44,7 @@ def test_of_two_that_differ_each_is_told_once_a_digest_and_neither_ends() -> Non
     a, b = machine("a"), machine("b", coordinators=1)
     for one, other, name in ((a, b, "b"), (b, a, "a")):
         one.hear(beat(other, 0))
-        assert one.differences() == [Difference(3, (name,))]
+        assert one.differences() == [DifferingValue(3, (name,))]
         one.hear(beat(other, POLICY.beat_ms))
         assert one.differences() == [], "it was told"
         assert not one.ended
@@ -52,7 +52,7 @@ def test_of_two_that_differ_each_is_told_once_a_digest_and_neither_ends() -> Non
         tasks = (TaskSpec("nodes", 1, 1),)
         read(one, *(SubmitJob(f"job-{at}", "r", 0, "p", tasks) for at in range(2)))
     a.hear(beat(b, 2 * POLICY.beat_ms))
-    assert a.differences() == [Difference(6, ("b",))]
+    assert a.differences() == [DifferingValue(6, ("b",))]
 
 
 def test_of_those_that_agree_and_of_who_is_not_known_nothing_is_told() -> None:
@@ -64,7 +64,7 @@ def test_of_those_that_agree_and_of_who_is_not_known_nothing_is_told() -> None:
 def test_who_looks_on_tells_by_the_newest_digests_that_can_be_compared() -> None:
     heard = HeardMarks()
     heard.hear([said("a", 0, "x"), said("b", 0, "y")])
-    assert heard.differing(LIVES) == {"a": Difference(0, ("b",)), "b": Difference(0, ("a",))}
+    assert heard.differing(LIVES) == {"a": DifferingValue(0, ("b",)), "b": DifferingValue(0, ("a",))}
     heard.hear([said("a", 3, "z")])
     assert set(heard.differing(LIVES)) == {"a", "b"}, "nobody else has said the newest"
     heard.hear([said("b", 3, "z")])
