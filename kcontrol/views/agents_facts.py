@@ -4,11 +4,12 @@ the Console and metrics."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import Field
 
 from kcontrol.core.cluster.diff import bounds_of
+from kcontrol.core.cluster.differing import DifferingValue
 from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
@@ -34,12 +35,13 @@ class LoggedEntry:
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
     """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order. troubles: what
-    agents say beside their beats."""
+    agents say beside their beats. differing: agents that have made another value of the log than others, by name."""
 
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
     troubles: Sequence[AgentTroubles] = ()
+    differing: Mapping[str, DifferingValue] = field(default_factory=dict)
 
 
 class PolicyFacts(Facts):
@@ -93,6 +95,10 @@ class AgentFacts(Facts):
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
         "heard in this incarnation."
     )
+    differs_from: list[str] = Field(
+        description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and "
+        "that of another agent are known: one of them is wrong."
+    )
 
     @property
     def text(self) -> str:
@@ -104,6 +110,8 @@ class AgentFacts(Facts):
         words += self.troubles
         words += ["draining"] if self.draining else []
         words += [f"watches {self.watches}"] if self.watches else []
+        others = ", ".join(self.differs_from)
+        words += [f"has made another value of the log than {others}: one of them is wrong"] if others else []
         return ", ".join(words)
 
 
@@ -208,6 +216,7 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
                 troubles=list(said.get(who, ())),
                 watches=value.pairs.get(agent.name),
                 behind=None if read is None else max(0, value.offset - read),
+                differs_from=list(seen.differing[agent.name].others) if agent.name in seen.differing else [],
             )
         )
     return found

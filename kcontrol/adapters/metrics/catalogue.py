@@ -367,6 +367,12 @@ CLUSTER_BEHIND = _gauge(
     ("agent",),
     "Entries that the agent had not applied when it was heard last.",
 )
+CLUSTER_DIFFERS = _gauge(
+    Where.SERVER,
+    "kcontrol_cluster_agent_differs",
+    ("agent",),
+    "Agents that have made another value of the cluster's log than this one; 0 if all agree.",
+)
 
 
 def _region(name: str, text: str, *labels: str) -> Metric:
@@ -398,7 +404,7 @@ CATALOGUE: Sequence[Metric] = (
         RECORDS_SKIPPED,
     ),
     *(CLUSTER_MEMBERS, CLUSTER_SLOTS, CLUSTER_SLOTS_USED, CLUSTER_JOBS, CLUSTER_JOB_WAITS),
-    *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND),
+    *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND, CLUSTER_DIFFERS),
     *(REGION_STATE, REGION_STATE_NUMBER, REGION_LAST_COMPLETED, REGION_DRAIN_AVERAGE, REGION_RESET_AVERAGE),
     *(REGION_LAST_CONSISTENT, REGION_LAST_RESET, REGION_DRAIN_ID, REGION_RESET_ID, REGION_ATTEMPTS),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),

@@ -57,10 +57,11 @@ class Commands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
-    has ended is started again. longest_restart_ms: before one that is started again and again in vain is, as that pause is
-    doubled each time. short_life_s: who ran longer has not failed to run here. coordinator: what is run where a coordinator
-    is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version can read."""
+    """poll_ms: between two looks at the log, the beats and the processes, and less at the log and the beats where that would be
+    late. restart_ms: before a process that has ended is started again. longest_restart_ms: before one that is started again and
+    again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
+    coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
+    that its version can read."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
@@ -115,9 +116,12 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._prepare, self._work, self._cut)
+        beating = (self._read, self._hear, self._beat, self._speak)
+        acts = (self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
-        tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
+        tasks = [
+            asyncio.create_task(self._for_ever(one, one in beating)) for one in (*beating, *acts, *looks)
+        ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -134,15 +138,19 @@ class AgentSession:
         self._leaves = True
         await self._gone.wait()
 
-    async def _for_ever(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def _for_ever(self, act: Callable[[], Awaitable[None]], soon: bool) -> None:
         """Until the machine ends. Kafka that is away is waited for; it is the machine that knows what that
-        means."""
+        means. soon: as beats ask for."""
         while not self._machine.ended:
             try:
                 await act()
             except (RetriableError, TimeoutError) as error:
                 _log.info("%s", error)
-            await asyncio.sleep(self._options.poll_ms / 1000)
+            await asyncio.sleep(self._pause_ms(soon) / 1000)
+
+    def _pause_ms(self, soon: bool) -> int:
+        longest = self._options.poll_ms
+        return min(longest, self._machine.poll_ms) if soon else longest
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -202,6 +210,8 @@ class AgentSession:
 
     async def _hear(self) -> None:
         self._machine.hear(*await self._beats.read_to_end())
+        for one in self._machine.differences():
+            self._tell(one.text)
 
     # --- speaking -----------------------------------------------------------------------------------------
 

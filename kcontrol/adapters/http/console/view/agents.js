@@ -56,6 +56,7 @@ function coordinator(host) {
 }
 
 function heard(host) {
+  if (host.differs_from.length) return h("span", { class: "late" }, `another value of the log than ${host.differs_from.join(", ")}`);
   if (host.behind === null) return h("span", { class: "late" }, "not yet");
   return host.behind < FRESH ? "up to date" : h("span", { class: "late" }, `${counted(host.behind, "entry", "entries")} behind`);
 }
