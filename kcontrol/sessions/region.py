@@ -81,7 +81,7 @@ class RegionSession:
         self._stopping = asyncio.Event()
         self._proved_ms = 0
         self._alarm: tuple[int, Alarm | None, int] = (-1, None, 0)
-        """Number, what it is for, and when it goes off, by the monotonic clock."""
+        """The one that the log has set: its number, what it is for, and when it goes off, by the monotonic clock."""
         self._cut: tuple[int, tuple[CutPipeline, ...]] | None = None
         self._in_line: frozenset[str] = frozenset()
         self._back: tuple[str, frozenset[str]] = ("", frozenset())
@@ -170,6 +170,7 @@ class RegionSession:
 
     async def _go_on(self, definition: RegionDefinition, members: MembersSeen) -> None:
         """All that follows from what was seen, or a beat. Whatever comes after it, this is in charge of."""
+        self._set_alarm(self._value)
         changes = list(self._changes(definition, members))
         if changes:
             await self._write(*changes)
@@ -216,7 +217,6 @@ class RegionSession:
             if led is None:
                 return
             value = led.value
-            self._set_alarm(value)
             yield led
         raise AssertionError(f"region {self._region!r} does not come to rest: {value}")
 
@@ -237,6 +237,8 @@ class RegionSession:
         )
 
     def _set_alarm(self, value: RegionValue) -> None:
+        """That of the log: one that was only decided, and whose change could not be written, was never set, and the one before
+        it goes off again."""
         region = value.region
         if region.alarm is not None and (region.timer, region.alarm) != self._alarm[:2]:
             due_ms = self._clock.monotonic_ms() + region.settings.alarm_ms(region.alarm)
@@ -339,6 +341,7 @@ class RegionSession:
         forget = after.forgotten(self._times.keep_changes, settings.keep_cuts)
         await self._log.write(records, forget)
         self._view = read_on(after, map(RegionTombstone, forget))
+        self._set_alarm(self._value)
         self._proved_ms = self._clock.monotonic_ms()
         for led in changes:
             _log.info("region %s: %s", self._region, _told(led))

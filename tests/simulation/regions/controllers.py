@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
+from kcontrol.core.regions.log_view import RegionLogView, read_on
+from kcontrol.core.regions.model import Alarm, RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
@@ -23,21 +23,22 @@ from kcontrol.core.regions.records import (
     RegionEventKind,
     RegionOutcome,
     RegionPods,
-    RegionRecord,
     RegionRequest,
     RegionRequestKind,
     RegionRollback,
 )
 from kcontrol.core.regions.value import event_of, value_of
-from kcontrol.errors import CommitUnknownError, RetriableError
+from kcontrol.errors import RetriableError
 from kcontrol.sessions.region import RegionSession, RegionTimes
 from kcontrol.sessions.region_ports import MembersSeen
-from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
+from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import require
 from tests.simulation.regions.asked import Asked
 from tests.simulation.regions.definer import Definer
+from tests.simulation.regions.lost_alarms import LostAlarms
 from tests.simulation.regions.participant import OUTSIDE, Participant
 from tests.simulation.regions.refold import refolded
+from tests.simulation.regions.wired_log import WiredLog
 from tests.simulation.sessions.loop import Process, SeededLoop
 
 REGION, MEMBERS = "r", ("p", "q")
@@ -50,6 +51,7 @@ AFTER = "a cut counts once every participant has saved its part"
 VOID = "what is void is no cut any more"
 MAY = "a drain is begun by the period, by a person, or by a member that may ask, and then in its name"
 FRESH = "a drain that was asked for is begun after it was asked for"
+AGAIN = "whatever write is lost, a periodic region is drained again, and one that is asked"
 QUIET_S, FAULTS_S = 400.0, 120.0
 _T = TypeVar("_T")
 
@@ -81,6 +83,8 @@ class Members:
         world = self._world
         await world.wire(lambda: world.pipelines.held.update(dict.fromkeys(MEMBERS, world.loop.time() + 15)))
         self._looks += 1
+        if Alarm.DRAIN_TIMEOUT in world.losing.left:
+            return None
         if world.pipelines.away or self._looks < world.random.randint(1, 12):
             return None
         self._looks = 0
@@ -93,6 +97,8 @@ class Members:
 
     async def release(self, number: int) -> frozenset[str]:
         await self._world.wire(self._world.pipelines.held.clear)
+        if Alarm.RESET_TIMEOUT in self._world.losing.left:
+            return frozenset()
         return frozenset(name for name in MEMBERS if name not in self._world.pipelines.away)
 
     async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
@@ -112,34 +118,6 @@ class Members:
 
     def let_go(self) -> None:
         self._looks = 0
-
-
-class WiredLog:
-    """A log of a region behind a network."""
-
-    def __init__(self, world: RegionWorld) -> None:
-        self._world, self._log = world, MemoryRegionLog(world.topic)
-
-    async def read(self) -> list[RegionLogged]:
-        return await self._call(self._log.read)
-
-    async def take(self) -> list[RegionLogged]:
-        return await self._call(self._log.take)
-
-    async def write(self, records: Sequence[RegionRecord], forget: Sequence[str] = ()) -> None:
-        try:
-            await self._call(lambda: self._log.write(records, forget))
-        except RetriableError as error:
-            raise CommitUnknownError(str(error)) from error
-
-    async def _call(self, do: Callable[[], Awaitable[_T]]) -> _T:
-        """Whose answer is lost does not know what it said."""
-        before = self._log.position
-        try:
-            return await self._world.call(do)
-        except RetriableError:
-            self._log.know_only(before)
-            raise
 
 
 class LoopClock:
@@ -178,6 +156,7 @@ class RegionWorld:
         self._asks = Random(seed)
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
+        self.losing = LostAlarms()
         self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({})
         self.definer = Definer(self.asked, settings, Random(seed), counts)
@@ -216,6 +195,23 @@ class RegionWorld:
         self.loop.run_while(lambda: not self._is_answered(asked), moment + QUIET_S)
         self._check()
         require(self._is_answered(asked), ANSWERED, asked)
+        self._check_drained_again()
+
+    def _check_drained_again(self) -> None:
+        """With each alarm lost once where it would have been written, and nobody who asks where the region is periodic."""
+        self.losing.left = set(Alarm)
+        if self.definer.settings.trigger is not Trigger.PERIODIC:
+            self.losing.left.discard(Alarm.DRAIN_PERIOD)
+            self._ask(RegionRequestKind.DRAIN)
+        self.loop.run_while(lambda: bool(self.losing.left), self.loop.time() + QUIET_S)
+        before = self._cuts()
+        self.loop.run_while(lambda: self._cuts() == before, self.loop.time() + QUIET_S)
+        self._check()
+        require(not self.losing.left and self._cuts() > before, AGAIN, self.view().newest)
+        self.counts["alarms lost"] += self.losing.lost
+
+    def _cuts(self) -> int:
+        return sum(isinstance(record, RegionCut) for record in self.topic.records)
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -18,7 +20,7 @@ from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import AFTER, AGAIN, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
 from tests.simulation.regions.definer import BEGINS_FREE, STAYS_HELD
 
 _SCHEDULES = 12
@@ -46,6 +48,7 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["drains of members"] > 3, counts
     assert counts["deleted while held"] > 3, counts
     assert counts["defined anew"] > 3, counts
+    assert counts["alarms lost"] > 2 * _SCHEDULES, counts
 
 
 def test_a_beat_says_where_drains_begin() -> None:
@@ -110,6 +113,20 @@ def _all_drains_are_persons() -> AbstractContextManager[object]:
     return patch.object(leading, "DrainAsked", lambda _, number, hold: asked("", number, hold))
 
 
+def _an_alarm_is_set_before_it_is_written() -> AbstractContextManager[object]:
+    """As it was: by what was decided, whether it could be written or not."""
+    rules, decided, set_alarm = ExitStack(), RegionSession._changes, RegionSession._set_alarm
+
+    def changes(self: RegionSession, *seen: Any) -> Iterator[session.LedStep]:
+        for led in decided(self, *seen):
+            set_alarm(self, led.value)
+            yield led
+
+    rules.enter_context(patch.object(RegionSession, "_changes", changes))
+    rules.enter_context(patch.object(RegionSession, "_set_alarm", lambda self, value: None))
+    return rules
+
+
 def _one_that_was_deleted_goes_on() -> AbstractContextManager[object]:
     return patch.object(leading, "_is_another", lambda value, definition: False)
 
@@ -128,6 +145,7 @@ def _whoever_defines_it_anew_lets_all_go() -> AbstractContextManager[object]:
         (_a_word_of_pods_counts_for_ever, (ANSWERED,)),
         (_whoever_asks_may, (MAY,)),
         (_all_drains_are_persons, (MAY,)),
+        (_an_alarm_is_set_before_it_is_written, (AGAIN,)),
         (_one_that_was_deleted_goes_on, (BEGINS_FREE,)),
         (_whoever_defines_it_anew_lets_all_go, (STAYS_HELD,)),
     ],
