@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.regions.history import folded
 from kcontrol.core.regions.leading import (
+    NOT_CHECKED,
     LedStep,
     RegionSeen,
+    RollbackChecked,
     began,
     is_to_be_checked,
     next_change,
@@ -27,7 +29,14 @@ from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, RegionTo
 from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState
 from kcontrol.core.regions.participants import ParticipantsHeard
 from kcontrol.core.regions.pods import PodsHeard
-from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
+from kcontrol.core.regions.records import (
+    CutPipeline,
+    RegionBeat,
+    RegionCut,
+    RegionDefinition,
+    RegionRecord,
+    RegionRequestKind,
+)
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.pausing import pause
@@ -86,7 +95,7 @@ class RegionSession:
         self._in_line: frozenset[str] = frozenset()
         self._back: tuple[str, frozenset[str]] = ("", frozenset())
         """Of which rollback, and who."""
-        self._checked = ("", "")
+        self._checked = NOT_CHECKED
         self._led_from = 0
         self._heard, self._pods = ParticipantsHeard(), PodsHeard()
         self._waits: tuple[str, ...] = ()
@@ -144,7 +153,7 @@ class RegionSession:
     async def _lead(self) -> None:
         """Until it is stopped, or the region is deleted. Raises _PushedAsideError, FencedError."""
         self._alarm, self._cut, self._in_line, self._waits = (-1, None, 0), None, frozenset(), ()
-        self._back, self._checked, self._pods = ("", frozenset()), ("", ""), PodsHeard()
+        self._back, self._checked, self._pods = ("", frozenset()), NOT_CHECKED, PodsHeard()
         self._see(await self._log.take())
         self._led_from = 1 + (0 if self._view.newest is None else self._view.newest.number)
         definition, value = self._definition, self._view.value
@@ -208,7 +217,7 @@ class RegionSession:
         if cut is not None and not why:
             why = await self._members.refuses(cut, request)
         if why is not None:
-            self._checked = request.request_id, why
+            self._checked = RollbackChecked(request.request_id, self._value.definition_id, why)
 
     def _changes(self, definition: RegionDefinition, members: MembersSeen) -> Iterable[LedStep]:
         value = self._value
@@ -222,15 +231,18 @@ class RegionSession:
 
     def _seen(self, members: MembersSeen) -> RegionSeen:
         timer, _, due_ms = self._alarm
+        requests = self._asked.requests(self._region)
+        back = requests.get(RegionRequestKind.ROLLBACK)
         return RegionSeen(
             lives=members.lives,
             healthy=members.healthy,
             alarm=timer if self._clock.monotonic_ms() >= due_ms else -1,
             came_to=0 if self._cut is None else self._cut[0],
             in_line=self._in_line,
-            requests=self._asked.requests(self._region),
+            requests=requests,
             back=self._back,
             checked=self._checked,
+            cut=None if back is None else self._view.cuts.get(back.to_cut),
             led_from=self._led_from,
             said=self._asked.said(self._region),
             why="; ".join(members.why),
