@@ -35,6 +35,7 @@ from kcontrol.core.regions.records import (
     RegionCut,
     RegionDefinition,
     RegionRecord,
+    RegionRequest,
     RegionRequestKind,
 )
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
@@ -212,12 +213,23 @@ class RegionSession:
         request = is_to_be_checked(self._value, self._seen(members))
         if request is None:
             return
+        if not request.to_cut:
+            await self._give_up(request)
+            return
         cut = self._view.cuts.get(request.to_cut)
         why: str | None = refused_cut(request.to_cut, cut, self._value.region.settings)
         if cut is not None and not why:
             why = await self._members.refuses(cut, request)
         if why is not None:
             self._checked = RollbackChecked(request.request_id, self._value.definition_id, why)
+
+    async def _give_up(self, request: RegionRequest) -> None:
+        """Nobody is taken back any more before it is written who is."""
+        rollback = self._value.rollback
+        cut = None if rollback is None else self._view.cuts.get(rollback.to_cut)
+        if rollback is not None and cut is not None:
+            self._back = rollback.request_id, await self._members.give_up(cut, rollback)
+        self._checked = RollbackChecked(request.request_id, self._value.definition_id)
 
     def _changes(self, definition: RegionDefinition, members: MembersSeen) -> Iterable[LedStep]:
         value = self._value
@@ -299,8 +311,10 @@ class RegionSession:
         """Who is started on the way stands until all are back."""
         rollback = self._value.rollback
         assert rollback is not None
-        cut = self._view.cuts[rollback.to_cut]
-        self._in_line = frozenset()
+        self._in_line, cut = frozenset(), self._view.cuts.get(rollback.to_cut)
+        if cut is None:
+            self._waits += (f"cut {rollback.to_cut} (the log has it no more: kcontrol region rollback {self._region} --abandon)",)
+            return
         await self._members.hold(cut.number)
         self._back = rollback.request_id, await self._members.take_back(cut, rollback)
         self._waits += self._members.waits_for

@@ -10,7 +10,9 @@ PERSON = ""
 
 @dataclass(frozen=True, slots=True)
 class HealthSeen:
-    """All members were looked at. healthy: each of them is at work; None: not all are there to be asked."""
+    | RolledBack
+    | RollbackAbandoned
+"""All members were looked at. healthy: each of them is at work; None: not all are there to be asked."""
 
     healthy: bool | None
 
@@ -86,6 +88,11 @@ class RolledBack:
 
     member: str
     seq_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackAbandoned:
+    """A person gives up the rollback under way: who is back is back, and the others stay where they are."""
 
 
 @dataclass(frozen=True, slots=True)

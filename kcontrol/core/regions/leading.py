@@ -21,6 +21,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -253,18 +254,38 @@ def _ask_rollback(value: RegionValue, request: RegionRequest, seen: RegionSeen) 
         return _refused(value, request, _STALE)
     if not _is_checked(value, request, seen):
         return None
+    if not request.to_cut:
+        return _abandon(value, request, seen)
     why = seen.checked.why or refused_cut(request.to_cut, seen.cut, value.region.settings)
     event = RollbackAsked(request.to_cut)
     ignored = decide_region(value.region, event).ignored
     if why or ignored is not None:
         return _refused(value, request, why or f"cut {request.to_cut}: {ignored}")
-    led = _after(value, event, f"by {request.by}{': ' if request.why else ''}{request.why}")
+    led = _after(value, event, _by(request))
     rollback = RegionRollback(
         request.to_cut, request.request_id, request.by, request.why, request.leave_behind
     )
     others = dict(value.answers)
     others.pop(RegionRequestKind.ROLLBACK, None)
     return replace(led, value=replace(led.value, rollback=rollback, answers=others))
+
+
+def _abandon(value: RegionValue, request: RegionRequest, seen: RegionSeen) -> LedStep:
+    """Who is back then is written, for whoever has to put the others right."""
+    rollback = value.rollback
+    if rollback is None:
+        return _refused(value, request, "no rollback of it is under way")
+    known, found = seen.back
+    back = {*value.region.completions, *(found if known == rollback.request_id else ())}
+    pipelines = value.region.settings.pipelines
+    late = ", ".join(name for name in pipelines if name not in back) or "none"
+    who = f"back at cut {rollback.to_cut}: {', '.join(name for name in pipelines if name in back) or 'none'}; not: {late}"
+    led = _after(value, RollbackAbandoned(), f"{_by(request)}; {who}")
+    return replace(led, value=_with_answer(led.value, request, RegionOutcome.DONE, rollback.to_cut, who))
+
+
+def _by(request: RegionRequest) -> str:
+    return f"by {request.by}{': ' if request.why else ''}{request.why}"
 
 
 def _is_under_way(value: RegionValue, request: RegionRequest) -> bool:

@@ -110,7 +110,11 @@ class Members:
         late = [name for name in MEMBERS if request_id not in world.pipelines.resets[name]]
         if late and world.random.random() < 0.4:
             await world.wire(lambda: world.reset(late[0], request_id))
-        return frozenset(name for name in MEMBERS if request_id in world.pipelines.resets[name])
+        return world.back(request_id)
+
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        await self._world.wire(lambda: None)
+        return self._world.back(rollback.request_id)
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -286,12 +290,15 @@ class RegionWorld:
         self._ask(RegionRequestKind.RESUME)
 
     def _ask_rollback(self) -> None:
-        """As the newest change was, or one that the next controller is not in charge of any more."""
+        """As the newest change was, or one that the next controller is not in charge of any more. Where one is under way, perhaps
+        to give it up."""
         view, kind = self.view(), RegionRequestKind.ROLLBACK
         if not view.cuts or view.newest is None:
             return
         self._requests += 1
         to_cut = self.random.choice(sorted(view.cuts))
+        if view.newest.rollback is not None and self._asks.random() < 0.7:
+            to_cut = 0
         as_of = max(0, view.newest.number - self.random.choice((0, 0, 20)))
         self.asked.wanted[kind] = RegionRequest(
             REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
@@ -302,6 +309,9 @@ class RegionWorld:
         """Nobody is reset twice for one rollback: the pipeline's log says so."""
         if request_id not in self.pipelines.resets[name]:
             self.pipelines.resets[name].append(request_id)
+
+    def back(self, request_id: str) -> frozenset[str]:
+        return frozenset(name for name in MEMBERS if request_id in self.pipelines.resets[name])
 
     def _ask(self, kind: RegionRequestKind, *, hold: bool = False, member: str = "") -> RegionRequest:
         self._requests += 1
@@ -396,13 +406,17 @@ class RegionWorld:
             self.counts["drains of members"] += bool(member)
 
     def _check_rollback(self, before: RegionChange, now: RegionChange) -> None:
+        kind = RegionRequestKind.ROLLBACK
         if now.happened.kind is RegionEventKind.ROLLBACK_ASKED:
-            assert now.rollback is not None
-            require(self.as_of[now.rollback.request_id] >= self._led_from, BACK, now)
+            asked = value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
+            require(self.as_of[asked] >= self._led_from, BACK, now)
         if before.rollback is None or now.rollback is not None:
             return
-        request_id = before.rollback.request_id
-        for name in MEMBERS:
-            require(request_id in self.pipelines.resets[name], BACK, (name, now))
+        back = set(MEMBERS)
+        if now.gives_up:
+            self.counts["given up"] += 1
+            said = value_of(now).answers[kind].why.partition("; not: ")[0].partition(": ")[2]
+            back &= set(said.split(", "))
+        require(back <= self.back(before.rollback.request_id), BACK, (back, now))
         require(now.last_completed_seq_id == before.rollback.to_cut, BACK, now)
-        self.counts["rolled back"] += 1
+        self.counts["rolled back"] += not now.gives_up

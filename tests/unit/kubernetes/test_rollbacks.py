@@ -274,6 +274,26 @@ def test_what_was_refused_on_the_way_does_not_hide_that_it_is_done() -> None:
     asyncio.run(run())
 
 
+def test_one_that_somebody_gives_up_is_not_said_to_be_done() -> None:
+    async def run() -> None:
+        world = World()
+        operator = Operator(world, region())
+        while world.value.rollback is None:
+            await operator.look()
+            world.led()
+        world.back = {"a"}
+        world.ask("given-up", 0, "ana")
+        while world.value.rollback is not None:
+            world.led()
+        said = await operator.look()
+        assert (said.stage, said.why) == (
+            RollbackStage.SUPERSEDED,
+            "it was given up by ana; back at cut 1: a; not: b",
+        )
+
+    asyncio.run(run())
+
+
 def test_it_is_begun_once_whoever_dies_when() -> None:
     dice = seeded()
     stages: dict[RollbackStage, int] = {}

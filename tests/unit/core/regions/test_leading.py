@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kcontrol.core.regions.events import RollbackAbandoned
 from kcontrol.core.regions.leading import (
     NOT_CHECKED,
     LedStep,
@@ -333,6 +334,24 @@ def test_a_cut_that_is_being_gone_back_to_stays_in_the_log() -> None:
     view = read_on(RegionLogView(), [change, cut_of(1), cut_of(2)])
     assert view.forgotten(9, 1) == ()
     assert read_on(view, [replace(change, rollback=None)]).forgotten(9, 1) == ("cut/1",)
+
+
+def test_a_rollback_under_way_is_given_up_and_who_is_back_is_written() -> None:
+    seen = replace(WELL, requests=back(1), checked=looked_at(), cut=cut_of(1))
+    value = led(with_cuts(), seen)[-1].value
+    asked = replace(seen, requests=back(0, "r2"), cut=None, back=("r1", frozenset("a")))
+    assert is_to_be_checked(value, asked) is not None, "once nobody is taken back any more"
+    steps = led(value, replace(asked, checked=looked_at("r2")))
+    first, last = steps[0], steps[-1].value
+    assert event_of(first.happened) == RollbackAbandoned()
+    assert first.happened.why == "by ana: wrong; back at cut 1: a; not: b"
+    region = first.value.region
+    assert (region.state, region.last_completed_seq_id, region.going_back_to) == (RegionState.STARTED, 1, 0)
+    answer = first.value.answers[RegionRequestKind.ROLLBACK]
+    assert (answer.request_id, answer.outcome, answer.seq_id) == ("r2", RegionOutcome.DONE, 1)
+    assert (last.rollback, last.region.state) == (None, RegionState.PROCESSING), "it goes on"
+    (refused,) = led(last, replace(asked, requests=back(0, "r3"), checked=looked_at("r3")))
+    assert "no rollback of it is under way" in refused.value.answers[RegionRequestKind.ROLLBACK].why
 
 
 def test_a_cut_is_of_those_that_the_region_has_now() -> None:
