@@ -243,7 +243,7 @@ class RegionRollbacks:
             task = self._working[1]
             self._end_work()
             await asyncio.wait([task])
-        back, void = set(), dict[tuple[str, int], int]()
+        back, void = set[str](), dict[tuple[str, int], int]()
         looks = (_look(self._cluster, one.pipeline, one.step, rollback.request_id) for one in cut.pipelines)
         for found in await asyncio.gather(*looks, return_exceptions=True):
             if isinstance(found, RetriableError) or (
