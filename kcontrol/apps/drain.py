@@ -164,8 +164,8 @@ class Draining:
         return f"{said.phase.value} at step {said.step}{': ' + why if why else ''}"
 
     def _paused(self, name: str) -> list[str]:
-        """Of each input that its user has paused before it was read up to its limits, a sentence. A coordinator finds nothing wrong
-        with that."""
+        """Of each input that its user has paused before it was read up to its limits, a sentence. Its coordinator finds nothing
+        wrong with that."""
         member, limits = self._members[name], self._wave.orders[name].limits
         paused, found = paused_inputs(member.spec, member.logs.view), []
         for item in member.spec.inputs:

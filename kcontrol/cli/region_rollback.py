@@ -100,8 +100,8 @@ def _abandon(cluster: ClusterSettings, region: str, why: str, timeout_s: float, 
         click.echo(json.dumps(facts))
         return
     click.echo(
-        f"region {region}: the rollback is given up; {answer.why}. Put those right that are not (kcontrol reset), or define the "
-        "region without them, before they are started"
+        f"region {region}: the rollback is given up; {answer.why}. Put those right that are not (kcontrol reset), or define "
+        "the region without them, before they are started"
     )
 
 

@@ -313,7 +313,9 @@ class RegionSession:
         assert rollback is not None
         self._in_line, cut = frozenset(), self._view.cuts.get(rollback.to_cut)
         if cut is None:
-            self._waits += (f"cut {rollback.to_cut} (the log has it no more: kcontrol region rollback {self._region} --abandon)",)
+            self._waits += (
+                f"cut {rollback.to_cut} (the log has it no more: kcontrol region rollback {self._region} --abandon)",
+            )
             return
         await self._members.hold(cut.number)
         self._back = rollback.request_id, await self._members.take_back(cut, rollback)

@@ -51,7 +51,7 @@ class RegionSight:
 
     @property
     def awaited_ms(self) -> int:
-        """Since when the next cut is, by the wall clocks of who made the last, defined the region, or let its pipelines go on."""
+        """Since when the next cut is, by the clocks of who made the last, defined the region, or let its pipelines go on."""
         resumed = [
             each.at_ms
             for each in self.view.changes.values()

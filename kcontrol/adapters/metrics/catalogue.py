@@ -385,13 +385,13 @@ REGION_RESET_ID = _region("last_reset_id", "Number of the cut at which the newes
 REGION_ATTEMPTS = _region("reset_attempts", "Tries at a reset since the newest cut.")
 REGION_PERIOD = _region(
     "drain_period_seconds",
-    "From the end of one drain, or reset, to the beginning of the next; 0 where drains are made only when somebody asks, and while "
-    "pipelines are held at a cut.",
+    "From the end of one drain, or reset, to the beginning of the next; 0 where drains are made only when somebody asks, and "
+    "while pipelines are held at a cut.",
 )
 REGION_AWAITED = _region(
     "cut_awaited_timestamp_seconds",
-    "Since when the next cut is awaited: when the newest was made, the region was defined as it is, or its pipelines were let go "
-    "on, whichever was last.",
+    "Since when the next cut is awaited: when the newest was made, the region was defined as it is, or its pipelines were let "
+    "go on, whichever was last.",
 )
 REGION_HEARD = _region(
     "controller_heard_timestamp_seconds",

@@ -211,7 +211,7 @@ async def _planned_once(
 async def abandon_rollback(
     cluster: ClusterSettings, region: str, by: str, why: str, timeout_s: float
 ) -> RegionAnswer:
-    """Give up the rollback under way, also where it can't be completed; its `why` says who is back, and its `seq_id` at which cut.
+    """Give up the rollback under way, also where it can't be completed. `why` says who is back, `seq_id` at which cut.
 
     Raises NotNowError: none is under way, or nobody is in charge of the region. RetriableError: nothing in time. NotFoundError.
     """

@@ -71,21 +71,23 @@ class RegionController:
         return [name for name in asked.definitions if not self._regions or name in self._regions]
 
     async def _look_after(self, region: str) -> None:
-        """What ends a session by a fault, whatever it is, is said, and another begins: other regions do not suffer from it. Where
-        there are none, a right that is missing ends the process."""
+        """What ends a session by a fault, whatever it is, is said, and another begins: other regions do not suffer from it.
+        Where there are none, a right that is missing ends the process."""
         tries = _AGAIN.begin()
         while not self._stopping.is_set():
             began_s = time.monotonic()
             try:
                 await self._session(region)
-            except Exception as error:  # noqa: BLE001 - logged whole and tried again: it is one region of several
+            except Exception as error:
                 if isinstance(error, AccessError) and len(self._tasks) == 1:
                     raise
                 if time.monotonic() - began_s > _AGAIN.longest_ms / 1000:
                     tries.succeeded()
                 again_ms, is_bug = tries.failed(), not isinstance(error, KcontrolError)
                 told = f"{type(error).__name__}: {error}" if is_bug else error
-                _log.error("region %s: %s; trying again in %g s", region, told, again_ms / 1000, exc_info=is_bug)
+                _log.error(
+                    "region %s: %s; trying again in %g s", region, told, again_ms / 1000, exc_info=is_bug
+                )
                 await pause(again_ms, self._stopping)
 
     async def _session(self, region: str) -> None:

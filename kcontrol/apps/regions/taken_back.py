@@ -43,7 +43,7 @@ def _refuse(region: str, view: RegionLogView, pipeline: str) -> None:
     if newest is None or newest.rollback is None or pipeline not in newest.settings.pipelines:
         return
     raise NotNowError(
-        f"pipeline {pipeline!r} can't be deleted: region {region!r} takes it back to cut {newest.rollback.to_cut} with its others, "
-        f"and without it none of them could go on. kcontrol region status {region} says what is in the way; if it can't be taken "
-        f"out of it, give the rollback up: kcontrol region rollback {region} --abandon. Nothing was deleted"
+        f"pipeline {pipeline!r} can't be deleted: region {region!r} takes it back to cut {newest.rollback.to_cut} with its "
+        f"others, and without it none of them could go on. kcontrol region status {region} says what is in the way; if it can't "
+        f"be taken out of it, give the rollback up: kcontrol region rollback {region} --abandon. Nothing was deleted"
     )

@@ -10,9 +10,7 @@ PERSON = ""
 
 @dataclass(frozen=True, slots=True)
 class HealthSeen:
-    | RolledBack
-    | RollbackAbandoned
-"""All members were looked at. healthy: each of them is at work; None: not all are there to be asked."""
+    """All members were looked at. healthy: each of them is at work; None: not all are there to be asked."""
 
     healthy: bool | None
 
@@ -118,6 +116,7 @@ RegionEvent = (
     | ResumeAsked
     | RollbackAsked
     | RolledBack
+    | RollbackAbandoned
     | AlarmWentOff
     | TookOver
 )

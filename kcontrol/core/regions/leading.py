@@ -75,8 +75,8 @@ class RegionSeen:
     lives: by member, its newest life. healthy: as `HealthSeen` has it. alarm: the number of the timer that has gone off, or
     -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
     members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: what was looked at
-    last. cut: the one that the newest request for a rollback names, if the log has it. led_from: the number of the first change of whoever is in charge.
-    said: by participant, its newest word.
+    last. cut: the one that the newest request for a rollback names, if the log has it. led_from: the number of the first change
+    of whoever is in charge. said: by participant, its newest word.
     """
 
     lives: Mapping[str, int] = field(default_factory=dict)

@@ -73,8 +73,8 @@ class RegionRequest:
 
     hold: of a drain: all stay at its cut until they are resumed. member: of a drain: in whose name it is asked for, one of the
     region's triggers; '': a person's. force: of a reset: with more attempts than are left.
-    Of a rollback: to_cut: the cut; 0: to none, the one under way is given up. why: the reason that was given; leave_behind: who has read what will be void, and is left as
-    it is; as_of: the number of the newest change that whoever asks has seen.
+    Of a rollback: to_cut: the cut; 0: to none, and the one under way is given up. why: the reason that was given; leave_behind:
+    who has read what will be void, and is left as it is; as_of: the number of the newest change that whoever asks has seen.
     """
 
     region: str

@@ -290,8 +290,8 @@ class RegionWorld:
         self._ask(RegionRequestKind.RESUME)
 
     def _ask_rollback(self) -> None:
-        """As the newest change was, or one that the next controller is not in charge of any more. Where one is under way, perhaps
-        to give it up."""
+        """As the newest change was, or one that the next controller is not in charge of any more. Where one is under way, most
+        often to give it up."""
         view, kind = self.view(), RegionRequestKind.ROLLBACK
         if not view.cuts or view.newest is None:
             return
@@ -408,7 +408,9 @@ class RegionWorld:
     def _check_rollback(self, before: RegionChange, now: RegionChange) -> None:
         kind = RegionRequestKind.ROLLBACK
         if now.happened.kind is RegionEventKind.ROLLBACK_ASKED:
-            asked = value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
+            asked = (
+                value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
+            )
             require(self.as_of[asked] >= self._led_from, BACK, now)
         if before.rollback is None or now.rollback is not None:
             return

@@ -137,8 +137,8 @@ def test_a_broker_that_does_not_say_where_an_output_ends_keeps_no_other_pipeline
 
 
 def test_an_input_that_is_paused_before_its_limit_is_said_to_keep_the_drain() -> None:
-    """A pipeline that reads nothing because its user wants it so is in order, as its coordinator says: it runs, without a word of
-    why it does not come to its limits."""
+    """A pipeline that reads nothing because its user wants it so is in order, as its coordinator says: no word told why it
+    does not come to its limits."""
 
     async def run() -> list[tuple[str, ...]]:
         first, second = Pipeline("p", "between", Ends({("between", 0): 3, ("between", 1): 0})), _reader()
@@ -163,9 +163,9 @@ def test_an_input_that_is_paused_before_its_limit_is_said_to_keep_the_drain() ->
 
     running, paused, read = asyncio.run(run())
     assert running == read == ("q (running at step 1)",)
-    assert paused == (
-        "q (running at step 1: input rows is paused, and has to be read up to where the drain is: kcontrol resume-input q rows)",
-    )
+    (why,) = paused
+    assert why.startswith("q (running at step 1: input rows is paused, and has to be read")
+    assert why.endswith("kcontrol resume-input q rows)")
 
 
 def _reader() -> Pipeline:

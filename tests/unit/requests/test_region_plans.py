@@ -147,7 +147,9 @@ def test_a_controller_refuses_no_rollback_because_a_broker_is_away(
         assert asyncio.run(run()) == refused
 
 
-def test_who_gives_up_knows_who_is_back_once_nobody_more_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_gives_up_knows_who_is_back_once_nobody_more_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`a` was reset, `b` was deleted, `c` has not been reset."""
     rollback = RegionRollback(1, "q1", "ana", "", ())
 
