@@ -44,6 +44,6 @@ def _refuse(region: str, view: RegionLogView, pipeline: str) -> None:
         return
     raise NotNowError(
         f"pipeline {pipeline!r} can't be deleted: region {region!r} takes it back to cut {newest.rollback.to_cut} with its "
-        f"others, and without it none of them could go on. kcontrol region status {region} says what is in the way; if it can't "
-        f"be taken out of it, give the rollback up: kcontrol region rollback {region} --abandon. Nothing was deleted"
+        "others, and without it none of them could go on. Let that come to its end (kcontrol region status "
+        f"{region} says what is in the way), or give it up: kcontrol region rollback {region} --abandon. Nothing was deleted"
     )

@@ -143,7 +143,7 @@ def test_an_input_that_is_paused_before_its_limit_is_said_to_keep_the_drain() ->
     async def run() -> list[tuple[str, ...]]:
         first, second = Pipeline("p", "between", Ends({("between", 0): 3, ("between", 1): 0})), _reader()
         first.wrote(1, 0, 0, 3)
-        read_up_to(second, 1, 2)
+        read_up_to(second, 1, 0, 2)
         for each in (first, second):
             await each.held.begin()
         drain = Draining(graph_of([first.spec, second.spec]), {"p": first.held, "q": second.held})
@@ -157,7 +157,7 @@ def test_an_input_that_is_paused_before_its_limit_is_said_to_keep_the_drain() ->
             await second.control.append([InputDesired("q", "rows", paused, f"r{paused}")])
             await drain.go_on()
             told.append(drain.late())
-        read_up_to(second, 2, 3)
+        read_up_to(second, 2, 2, 3)
         await drain.go_on()
         return [*told, drain.late()]
 
@@ -178,7 +178,8 @@ def _reader() -> Pipeline:
     return second
 
 
-def read_up_to(pipeline: Pipeline, step: int, to: int) -> None:
-    pieces = tuple(InputSlice("rows", "between", "T3", at, 0, end, end, "") for at, end in ((0, to), (1, 0)))
+def read_up_to(pipeline: Pipeline, step: int, from_: int, to: int) -> None:
+    """Of partition 0."""
+    pieces = (InputSlice("rows", "between", "T3", 0, from_, to, to - from_, ""),)
     record = replace(boundary(pipeline.name, step), inputs=pieces)
     pipeline.kafka.partition(f"{pipeline.name}.steps").append(record, Fate.VISIBLE)
