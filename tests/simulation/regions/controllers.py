@@ -108,6 +108,7 @@ class Members:
     async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
         world, request_id = self._world, rollback.request_id
         late = [name for name in MEMBERS if request_id not in world.pipelines.resets[name]]
+        late = [] if late == [MEMBERS[-1]] and request_id in world.stuck else late
         if late and world.random.random() < 0.4:
             await world.wire(lambda: world.reset(late[0], request_id))
         return world.back(request_id)
@@ -161,6 +162,8 @@ class RegionWorld:
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
         self.losing = LostAlarms()
+        self.stuck: set[str] = set()
+        """Rollbacks by which the last pipeline can't be taken back, before the end."""
         self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({})
         self.definer = Definer(self.asked, settings, Random(seed), counts)
@@ -280,6 +283,7 @@ class RegionWorld:
 
     def _calm_down(self) -> None:
         self.loss = 0.0
+        self.stuck.clear()
         if self.outside is not None:
             self.outside.silent_until = 0.0
         self.pipelines.away.clear()
@@ -304,6 +308,8 @@ class RegionWorld:
             REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
         )
         self.as_of[f"q{self._requests}"] = as_of
+        if self._asks.random() < 0.5:
+            self.stuck.add(f"q{self._requests}")
 
     def reset(self, name: str, request_id: str) -> None:
         """Nobody is reset twice for one rollback: the pipeline's log says so."""

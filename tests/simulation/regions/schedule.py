@@ -139,7 +139,7 @@ class RegionSchedule:
         if random.random() < self.rate:
             self._go_wrong()
         elif self.region.state is RegionState.GOING_BACK and chance < 0.3:
-            self._take_back()
+            self._give_up() if chance < 0.02 else self._take_back()
         elif chance < 0.40:
             lags = random.random() < 0.2
             self.poll(random.choice(self.members), random.randint(1, _HISTORY) if lags else 0)

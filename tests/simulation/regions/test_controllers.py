@@ -48,6 +48,7 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["drains of members"] > 3, counts
     assert counts["deleted while held"] > 3, counts
     assert counts["defined anew"] > 3, counts
+    assert counts["given up"] > 3, counts
     assert counts["alarms lost"] > 2 * _SCHEDULES, counts
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.regions import cut, decide, wave
-from kcontrol.core.regions.events import MemberJoined
+from kcontrol.core.regions.events import MemberJoined, RollbackAbandoned
 from kcontrol.core.regions.model import Region, RegionState
 from kcontrol.core.regions.model import told as right_told
 from kcontrol.core.regions.table import RegionCause
@@ -46,12 +46,19 @@ def _unnoticed(region: Region, event: MemberJoined, cause: RegionCause) -> Regio
 
 
 _right_fall_ill = decide._fall_ill
+_right_give_up = decide._on_rollback_abandoned
 _right_limits = wave._limits
 _right_standing = cut.standing
 
 
 def _forgets_rollback(region: Region) -> Region:
     return decide._begun_anew(replace(region, state=RegionState.STARTED, going_back_to=0))
+
+
+def _gives_up_and_keeps_cuts(region: Region, event: RollbackAbandoned) -> Region:
+    if region.state is not RegionState.GOING_BACK:
+        return region
+    return replace(_right_give_up(region, event), last_completed_seq_id=region.last_completed_seq_id)
 
 
 def _told_to_any_life(region: Region, member: str, life: int) -> Any:
@@ -137,6 +144,11 @@ RULES = [
         "what is said of another rollback counts for nothing",
         (decide, "_is_this_rollback", lambda region, event: True),
         (inv.ALL_BACK, inv.TAKEN_BACK),
+    ),
+    RegionRule(
+        "what came after the cut of a rollback that is given up is void",
+        (decide, "_on_rollback_abandoned", _gives_up_and_keeps_cuts),
+        (inv.TAKEN_BACK,),
     ),
     RegionRule("who is held is not told to go on", (members, "told", _told_to_go_on), (inv.STAYS,)),
     RegionRule("attempts are bounded", (decide, "_is_spent", lambda region: False), (inv.BOUNDED,)),
