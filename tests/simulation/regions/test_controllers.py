@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from kcontrol.core.regions import decide, leading
-from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
+from kcontrol.core.regions.events import (
+    BlockingCheckpointDone,
+    CheckpointDone,
+    RegionEvent,
+    RollbackAbandoned,
+)
 from kcontrol.core.regions.model import Region
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.pods import PodsHeard
@@ -20,7 +26,16 @@ from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import AFTER, AGAIN, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import (
+    AFTER,
+    AGAIN,
+    ANSWERED,
+    BACK,
+    FOLDS,
+    MAY,
+    ONE_WRITES,
+    RegionWorld,
+)
 from tests.simulation.regions.definer import BEGINS_FREE, STAYS_HELD
 
 _SCHEDULES = 12
@@ -128,6 +143,16 @@ def _an_alarm_is_set_before_it_is_written() -> AbstractContextManager[object]:
     return rules
 
 
+def _who_gives_up_keeps_later_cuts() -> AbstractContextManager[object]:
+    """Of which some pipelines have no steps any more."""
+    right = decide._on_rollback_abandoned
+
+    def abandoned(region: Region, event: RollbackAbandoned) -> Region:
+        return replace(right(region, event), last_completed_seq_id=region.last_completed_seq_id)
+
+    return patch.object(decide, "_on_rollback_abandoned", abandoned)
+
+
 def _one_that_was_deleted_goes_on() -> AbstractContextManager[object]:
     return patch.object(leading, "_is_another", lambda value, definition: False)
 
@@ -147,6 +172,7 @@ def _whoever_defines_it_anew_lets_all_go() -> AbstractContextManager[object]:
         (_whoever_asks_may, (MAY,)),
         (_all_drains_are_persons, (MAY,)),
         (_an_alarm_is_set_before_it_is_written, (AGAIN,)),
+        (_who_gives_up_keeps_later_cuts, (BACK,)),
         (_one_that_was_deleted_goes_on, (BEGINS_FREE,)),
         (_whoever_defines_it_anew_lets_all_go, (STAYS_HELD,)),
     ],

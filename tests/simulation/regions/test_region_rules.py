@@ -55,10 +55,8 @@ def _forgets_rollback(region: Region) -> Region:
     return decide._begun_anew(replace(region, state=RegionState.STARTED, going_back_to=0))
 
 
-def _gives_up_and_keeps_cuts(region: Region, event: RollbackAbandoned) -> Region:
-    if region.state is not RegionState.GOING_BACK:
-        return region
-    return replace(_right_give_up(region, event), last_completed_seq_id=region.last_completed_seq_id)
+def _given_up_and_under_way(region: Region, event: RollbackAbandoned) -> Region:
+    return replace(_right_give_up(region, event), going_back_to=region.going_back_to)
 
 
 def _told_to_any_life(region: Region, member: str, life: int) -> Any:
@@ -146,8 +144,8 @@ RULES = [
         (inv.ALL_BACK, inv.TAKEN_BACK),
     ),
     RegionRule(
-        "what came after the cut of a rollback that is given up is void",
-        (decide, "_on_rollback_abandoned", _gives_up_and_keeps_cuts),
+        "a rollback that is given up is under way no more",
+        (decide, "_on_rollback_abandoned", _given_up_and_under_way),
         (inv.TAKEN_BACK,),
     ),
     RegionRule("who is held is not told to go on", (members, "told", _told_to_go_on), (inv.STAYS,)),

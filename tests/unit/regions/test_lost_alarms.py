@@ -40,7 +40,7 @@ def test_an_alarm_whose_change_was_not_written_goes_off_again(
 
     monkeypatch.setattr(MemoryRegionTopic, "commit", lossy)
     region = LedRegion(SETTINGS)
-    region.until(lambda newest: newest.state is RegionState.SPENT)
+    region.until(lambda newest: newest.state is RegionState.SPENT, within_s=120.0)
     assert losing.lost == 1
     alarms = [one for one in region.changes() if one.happened.kind is RegionEventKind.ALARM_WENT_OFF]
     assert [one.state for one in alarms] == [
