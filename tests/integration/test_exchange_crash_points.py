@@ -1,6 +1,8 @@
 """SIGKILL of a node, or of the coordinator, in each stage of a step whose rows meet across two nodes.
 
 One pipeline lives through all of them; the other node is never touched. The points are those of `tests.support.crashing`.
+Totals by key are those of one node all the while, also when each step is run again from the log: what `test_exchange_nodes`
+shows of every kind of query.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import until_dead
+from tests.integration.test_exchange_nodes import check_again
 from tests.support.exchanged import FILE, Exchanged
 from tests.support.processes import KcontrolProcess
 
@@ -90,7 +93,7 @@ class Nodes:
 @pytest.fixture
 def nodes(settings: ClusterSettings, tmp_path: Path) -> Iterator[Nodes]:
     with ExitStack() as stack:
-        yield Nodes(Exchanged(settings, ("spent",)), tmp_path, stack)
+        yield Nodes(Exchanged(settings, ("spent", "logged", "combined")), tmp_path, stack)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,9 @@ def test_a_node_dies_at_each_stage_and_comes_back_alone(nodes: Nodes, points: Se
     nodes.pipeline.produce(RECORDS)
     nodes.node(0, "-last")
     nodes.until_done("the last life of the node has taken up what was left")
-    nodes.pipeline.check()
+    nodes.stack.close()
+    assert len(nodes.pipeline.check()) > 1
+    check_again(nodes.pipeline, nodes.directory)
 
 
 @pytest.mark.heavy
