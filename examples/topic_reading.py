@@ -100,9 +100,12 @@ def partition_ends(
     topics: Collection[str],
     isolation: str = "read_uncommitted",
     timeout_s: float = TIMEOUT_S,
+    admin: AdminClient | None = None,
 ) -> dict[Place, int]:
     """One past the last record of each partition; with read_committed, where the first open transaction
     begins.
+
+    admin: who asks; None: a new one each time, for brokers that may have been away.
 
     Raises:
         KafkaException: the broker or a topic is missing, or has no leader for `timeout_s`.
@@ -110,7 +113,8 @@ def partition_ends(
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return _ask_ends(bootstrap_servers, topics, isolation, min(ASK_TIMEOUT_S, timeout_s))
+            asks = admin or AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+            return _ask_ends(asks, topics, isolation, min(ASK_TIMEOUT_S, timeout_s))
         except KafkaException as error:
             if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
@@ -118,10 +122,9 @@ def partition_ends(
 
 
 def _ask_ends(
-    bootstrap_servers: str, topics: Collection[str], isolation: str, timeout_s: float
+    admin: AdminClient, topics: Collection[str], isolation: str, timeout_s: float
 ) -> dict[Place, int]:
     # A result is waited for without a limit of its own: it ends in time by the request's.
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
     parts = [
         TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions

@@ -77,7 +77,8 @@ CASES = [
         id="one frame, two outputs",
     ),
 ]
-"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks`, or as part of another of these."""
+"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks` or `test_once_with_state`, or as part of another
+of these."""
 
 
 @pytest.mark.parametrize(("functions", "inputs", "outputs"), CASES)
