@@ -113,12 +113,20 @@ def partition_ends(
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            asks = admin or AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-            return _ask_ends(asks, topics, isolation, min(ASK_TIMEOUT_S, timeout_s))
+            return _ask_ends(
+                _new_admin(bootstrap_servers) if admin is None else admin,
+                topics,
+                isolation,
+                min(ASK_TIMEOUT_S, timeout_s),
+            )
         except KafkaException as error:
             if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
         time.sleep(AGAIN_S)
+
+
+def _new_admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
 
 def _ask_ends(
