@@ -23,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 60.0
-CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
+CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.02
 
 ASK_TIMEOUT_S = 10.0
 """Of one request: a client that was told of no living broker, by one that has just come back,
