@@ -40,6 +40,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker 
     else:
         with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as embedded:
             yield embedded
+            embedded.kill()  # To stop takes the longer the more topics there are, and nobody looks at it any more.
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +51,7 @@ def cluster3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClust
     """
     with EmbeddedCluster(tmp_path_factory.mktemp("brokers")) as cluster:
         yield cluster
+        cluster.kill()
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[E
     properties = proxied_properties(port, controller, behind, before)
     with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
         yield broker, behind, before
+        broker.kill()
 
 
 @pytest.fixture
