@@ -1,5 +1,5 @@
 """Rows meet by key across real nodes, whose inputs are partitioned by nothing: what comes out is what one node would give,
-step by step. Totals by key are shown by `test_exchange_crash_points`, whose node dies meanwhile."""
+step by step. Totals by key are shown by `test_reset_exchange`, one of whose nodes dies meanwhile."""
 
 from __future__ import annotations
 
