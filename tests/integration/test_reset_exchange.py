@@ -1,5 +1,5 @@
-"""Two nodes send each other rows; one dies in the middle of it, and comes back alone. Then what a bad deployment of them has done
-is taken back, and they go on as if it had never been.
+"""Two nodes send each other rows; one dies in the middle of it, and comes back alone. Then what a bad deployment of them has
+done is taken back, and they go on as if it had never been.
 
 One story, because each start of Spark takes seconds: what is checked in the end is of all of it.
 """
