@@ -193,7 +193,9 @@ def _stopped_resumed_and_halted(story: Story) -> None:
 
         orders.produce(50)
         running.says(f"can't digest order {broken}", PATIENCE_S)
-        story.until(lambda status: status.phase == "halted" and broken in status.reason, "it has halted again")
+        story.until(
+            lambda status: status.phase == "halted" and broken in status.reason, "it has halted again"
+        )
         assert "totals" in running.text()
     status = story.status()
     assert status["phase"] == "halted"

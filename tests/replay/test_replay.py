@@ -52,9 +52,7 @@ CASES = [
         [queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"
     ),
     pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
-    pytest.param(
-        [queries.stamped], ["events"], {"out": (2, JSON)}, marks=HEAVY, id="current_timestamp"
-    ),
+    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, marks=HEAVY, id="current_timestamp"),
     pytest.param(
         [queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"
     ),
@@ -77,8 +75,8 @@ CASES = [
         id="one frame, two outputs",
     ),
 ]
-"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks` or `test_once_with_state`, or as part of another
-of these."""
+"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks` or `test_once_with_state`, or as part of
+another of these."""
 
 
 @pytest.mark.parametrize(("functions", "inputs", "outputs"), CASES)

@@ -58,7 +58,9 @@ class ForkedCommands:
         new = tempfile.TemporaryFile
         with new() as asked, new() as out, new() as err, mine:
             where = str(cwd or Path.cwd())
-            asked.write(json.dumps({"arguments": [*map(str, arguments)], "env": dict(env), "cwd": where}).encode())
+            asked.write(
+                json.dumps({"arguments": [*map(str, arguments)], "env": dict(env), "cwd": where}).encode()
+            )
             asked.seek(0)
             with its, self._lock:
                 socket.send_fds(self._begun(env), [b"x"], [each.fileno() for each in (asked, out, err, its)])

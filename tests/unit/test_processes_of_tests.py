@@ -69,7 +69,13 @@ def test_a_command_that_is_forked_is_as_one_that_is_started(tmp_path: Path) -> N
     forked = run_kcontrol(*asked, env=env, cwd=tmp_path)
     command = [sys.executable, "-m", "kcontrol.cli", *asked]
     started = subprocess.run(
-        command, capture_output=True, text=True, env=environment(env), cwd=tmp_path, timeout=HANG_S, check=False
+        command,
+        capture_output=True,
+        text=True,
+        env=environment(env),
+        cwd=tmp_path,
+        timeout=HANG_S,
+        check=False,
     )
     assert (forked.returncode, forked.stdout, forked.stderr) == (2, "", started.stderr)
     assert started.returncode == 2
