@@ -110,7 +110,7 @@ async def lost_executor(bootstrap: str, scratch: Path) -> None:
     def out(events: Any) -> Any:
         return {"out": events.select("value").mapInArrow(held, "value binary")}
 
-    stepper = stepper_for(spark_with("local-cluster[1,1,512]", scratch), bootstrap, scratch, out)
+    stepper = stepper_for(spark_with("local-cluster[2,1,512]", scratch), bootstrap, scratch, out)
     await stepper.engine.open(0, create=True)
     stepper.produce("events", [(None, b"1"), (None, b"2")])
     work = await stepper.begin(1, stepper.division(stepper.ends()))
