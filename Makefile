@@ -44,7 +44,7 @@ INTEGRATION := tests/integration
 ONE_SPARK := tests/replay $(INTEGRATION)/spark
 COMPUTING := $(addprefix tests/,unit golden property contract browser)
 STORIES := $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_,end_to_end_orders end_to_end_http end_to_end_deleted \
-	end_to_end_inputs end_to_end_registry standby reset exchange_nodes exchange_crash_points upgrade live_layout live_layout_kills)))
+	end_to_end_inputs end_to_end_registry standby reset reset_exchange upgrade live_layout live_layout_kills)))
 KILLS := tests/chaos $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_recovery_,checkpoint_points crash_points kills wiped)))
 COMMANDS := tests/docs $(addprefix $(INTEGRATION)/,cli security)
 PARTS := one-spark computing stories kills commands rest simulation

@@ -37,20 +37,29 @@ STRICT = {
 SPREAD = TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
 """Cuts even these small steps into several tasks."""
 
+HEAVY = pytest.mark.heavy
 CASES = [
     pytest.param(
-        [queries.stateless], ["events"], {"out": (2, JSON)}, id="stateless, rows stay in their tasks"
+        [queries.stateless],
+        ["events"],
+        {"out": (2, JSON)},
+        marks=HEAVY,
+        id="stateless, rows stay in their tasks",
     ),
     pytest.param([queries.stateless], ["events"], {"out": (3, KEYED)}, id="stateless, keyed"),
     pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
     pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append with a watermark"),
-    pytest.param([queries.union], ["events", "others"], {"out": (2, KEYED)}, id="union of two inputs"),
-    pytest.param([queries.join], ["events", "others"], {"out": (2, JSON)}, id="join of two inputs"),
+    pytest.param(
+        [queries.union], ["events", "others"], {"out": (2, KEYED)}, marks=HEAVY, id="union of two inputs"
+    ),
+    pytest.param(
+        [queries.join], ["events", "others"], {"out": (2, JSON)}, marks=HEAVY, id="join of two inputs"
+    ),
     pytest.param(
         [queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"
     ),
     pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
-    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, id="current_timestamp"),
+    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, marks=HEAVY, id="current_timestamp"),
     pytest.param(
         [queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"
     ),
@@ -66,9 +75,15 @@ CASES = [
         [queries.nothing], ["events"], {"out": (1, JSON)}, id="a plan that Spark proves to be empty"
     ),
     pytest.param(
-        [queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"
+        [queries.routed],
+        ["events"],
+        {"out": (2, JSON), "more": (3, JSON)},
+        marks=HEAVY,
+        id="one frame, two outputs",
     ),
 ]
+"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks` or `test_once_with_state`, or as part of
+another of these."""
 
 
 @pytest.mark.parametrize(("functions", "inputs", "outputs"), CASES)
