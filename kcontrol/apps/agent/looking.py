@@ -125,9 +125,7 @@ class ClusterView:
         self._newest = {who: beat for who, beat in newest.items() if who in known}
         heard = [self._newest[who] for who in sorted(self._newest)]
         troubles = tuple(self._beats.troubles.values())
-        return ClusterSeen(
-            self.replica, heard, tuple(self.entries), troubles, self._marks.differing(known)
-        )
+        return ClusterSeen(self.replica, heard, tuple(self.entries), troubles, self._marks.differing(known))
 
     async def ask(self, wish: Wish) -> LoggedEntry:
         """Write a wish as of the end of the log, and see what became of it. Raises NotFoundError with the
