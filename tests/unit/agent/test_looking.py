@@ -107,6 +107,7 @@ class ToldBeats:
 
     def __init__(self, _settings: ClusterSettings) -> None:
         self.said: list[Beat] = []
+        self.troubles: dict[str, object] = {}
 
     async def read_to_end(self, newest: bool = False) -> list[Beat]:
         assert newest

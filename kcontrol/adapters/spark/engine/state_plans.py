@@ -44,7 +44,7 @@ MOST_PLANS = 32
 DROPPED = 8
 """Those that were run longest ago make place, so many at once. What the JVM holds for them, RDDs, shuffles, broadcasts and
 accumulators, Spark's ContextCleaner takes away once Java has collected it, and Java can once no handle in Python is left.
-Py4j's handles refer to themselves, by the methods of theirs that were called: a garbage collection lets go of them."""
+Py4j's handles refer to themselves, by the methods of theirs that were called, so it takes a garbage collection to let go."""
 
 
 class StatePlans:
