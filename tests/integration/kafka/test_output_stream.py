@@ -133,7 +133,7 @@ def _step(maker: StepsMaker, number: int) -> None:
 
 def _last_step(server: Server) -> int:
     answer = httpx.get(f"{server.url}/v1/pipelines/{PIPELINE}/steps", timeout=HANG_S)
-    return int(answer.json()["last"])
+    return int(answer.json().get("last", 0))
 
 
 def _until_step(events: Iterator[Event], number: int) -> list[Event]:
@@ -206,6 +206,7 @@ def test_whoever_is_cut_off_before_the_first_step_asks_again_behind_the_one_that
     """As an EventSource does, which keeps an id that comes without an event."""
     _step(maker, 1)
     with _serving(maker, tmp_path, "--max-streams", "2") as server:
+        until(lambda: _last_step(server) == 1, "the server knows the step", HANG_S, server.process.text)
         with server.lines() as lines:
             begin = list(iter(partial(next, lines), ""))
         _step(maker, 2)
