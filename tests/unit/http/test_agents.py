@@ -38,7 +38,7 @@ def seen() -> ClusterSeen:
     )
     entries = [LoggedEntry(at, 7, "Drain", "", (f"change {at}",)) for at in range(3)]
     differing = {"a": DifferingValue(3, ("b",))}
-    return ClusterSeen(value, (Beat("a", "a-1", 0, False, value.offset - 2),), entries, differing)
+    return ClusterSeen(value, (Beat("a", "a-1", 0, False, value.offset - 2),), entries, differing=differing)
 
 
 def get(path: str, found: ClusterSeen | None) -> Any:
