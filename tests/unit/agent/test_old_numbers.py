@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from kcontrol.apps.agent.processes import HostProcesses, identity_of
@@ -27,11 +26,13 @@ Begin = Callable[..., Begun]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    """Something in a group of its own, that writes down the process id of what sleeps in it."""
+    """Something in a group of its own."""
     begun: list[Begun] = []
 
     def make(*command: str) -> Begun:
-        begun.append(subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE))
+        begun.append(
+            subprocess.Popen(command, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        )
         return begun[-1]
 
     yield make
@@ -60,41 +61,45 @@ def ends(processes: HostProcesses, ask: str) -> None:
 def test_whoever_has_the_number_after_a_start_of_the_host_is_left_alone(
     tmp_path: Path, begin: Begin, ask: str
 ) -> None:
-    service = begin("sleep", "600")
+    service = begin("cat")
     ends(remembered(tmp_path, service.pid, LONG_AGO), ask)
-    assert service.poll() is None
+    assert answers(service)
 
 
-def left_behind(begin: Begin) -> tuple[int, str, psutil.Process]:
-    """A group without the process after which it is called: its number, who that was, and who is in it."""
-    leader = begin("sh", "-c", "sleep 600 > /dev/null & echo $!; read line < /dev/null; exec sleep 600")
-    assert leader.stdout is not None
-    member = psutil.Process(int(leader.stdout.readline()))
-    identity = identity_of(leader.pid)
-    leader.kill()
-    leader.wait()
-    assert os.getpgid(member.pid) == leader.pid
-    return leader.pid, identity, member
-
-
-def lives(process: psutil.Process) -> bool:
+def answers(one: Begun) -> bool:
+    """Whether what writes what it reads, in this group, was not told to end before."""
+    assert one.stdin is not None
+    assert one.stdout is not None
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        one.stdin.write(b"there\n")
+        one.stdin.flush()
+    except BrokenPipeError:
         return False
+    return one.stdout.readline() == b"there\n"
+
+
+def left_behind(begin: Begin) -> tuple[Begun, str]:
+    """A group without the process after which it is called, and who that was."""
+    leader = begin("sh", "-c", "exec 3<&0; cat <&3 & echo begun; exec sleep 600")
+    assert leader.stdout is not None
+    assert leader.stdout.readline() == b"begun\n"
+    identity = identity_of(leader.pid)
+    os.kill(leader.pid, signal.SIGKILL)
+    leader.wait()
+    assert answers(leader)
+    return leader, identity
 
 
 def test_a_group_of_the_host_after_its_start_is_left_alone_as_well(tmp_path: Path, begin: Begin) -> None:
-    number, _, member = left_behind(begin)
-    ends(remembered(tmp_path, number, LONG_AGO), "it was not")
-    assert lives(member)
-    member.kill()
+    group, _ = left_behind(begin)
+    ends(remembered(tmp_path, group.pid, LONG_AGO), "it was not")
+    assert answers(group)
 
 
 def test_what_is_left_of_ones_own_group_is_ended(tmp_path: Path, begin: Begin) -> None:
-    number, identity, member = left_behind(begin)
-    ends(remembered(tmp_path, number, identity), "it was not")
-    until(lambda: not lives(member), "it has ended", HANG_S)
+    group, identity = left_behind(begin)
+    ends(remembered(tmp_path, group.pid, identity), "it was not")
+    assert not answers(group)
 
 
 def test_who_may_not_end_its_own_says_so_and_goes_on(
