@@ -42,13 +42,13 @@ PYTEST := $(PY) -m pytest --durations=15 -m "not heavy and not docker and not ku
 JOBS ?= 3
 INTEGRATION := tests/integration
 ONE_SPARK := tests/replay $(INTEGRATION)/spark
-COMPUTING := $(addprefix tests/,simulation unit golden property contract browser)
+COMPUTING := $(addprefix tests/,unit golden property contract browser)
 STORIES := $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_,end_to_end_orders end_to_end_http end_to_end_deleted \
-	end_to_end_inputs end_to_end_registry standby reset exchange_nodes exchange_crash_points upgrade live_layout live_layout_kills)))
+	end_to_end_inputs end_to_end_registry standby reset reset_exchange upgrade live_layout live_layout_kills)))
 KILLS := tests/chaos $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_recovery_,checkpoint_points crash_points kills wiped)))
 COMMANDS := tests/docs $(addprefix $(INTEGRATION)/,cli security)
-PARTS := one-spark computing stories kills commands rest
-REST := $(addprefix --ignore=,$(ONE_SPARK) $(COMPUTING) $(STORIES) $(KILLS) $(COMMANDS))
+PARTS := one-spark computing stories kills commands rest simulation
+REST := $(addprefix --ignore=,$(ONE_SPARK) $(COMPUTING) $(STORIES) $(KILLS) $(COMMANDS) tests/simulation)
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS
@@ -59,6 +59,7 @@ endif
 
 test-one-spark: FILES = $(ONE_SPARK)
 test-computing: FILES = $(COMPUTING)
+test-simulation: FILES = tests/simulation
 test-stories: FILES = $(STORIES)
 test-kills: FILES = $(KILLS)
 test-commands: FILES = $(COMMANDS)

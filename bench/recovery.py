@@ -31,6 +31,7 @@ WITH_STANDBY = (Target.COORDINATOR, Target.NODE)
 ONE_STANDS_BY = ", one stands by"
 CASES = (*(each.value for each in TARGETS), *(f"{each.value}{ONE_STANDS_BY}" for each in WITH_STANDBY))
 STANDS_BY, BEGINS, TAKES_OVER = "stands by for process", "starting Spark", "takes over"
+WARM = f"pipeline {PIPELINE} warm: step "
 TIMEOUT_S = 180.0
 LOOK_EVERY_S = 0.05
 SETTLE_STEPS = 5
@@ -119,7 +120,8 @@ def _await_standby(cluster: Cluster) -> None:
 def _stands_by(process: KcontrolProcess) -> bool:
     """By what its newest life has said last of that."""
     said = process.log.read_text(errors="replace") if process.log.exists() else ""
-    return said.rfind(STANDS_BY) > max(said.rfind(BEGINS), said.rfind(TAKES_OVER))
+    begun = max(said.rfind(BEGINS), said.rfind(TAKES_OVER))
+    return said.rfind(STANDS_BY) > begun and said.rfind(WARM) > begun
 
 
 def _await_steps(cluster: Cluster, feed: StepFeed, step: int) -> None:

@@ -21,7 +21,6 @@ from kcontrol.core.coordinator import table as coordinator_table
 from kcontrol.core.coordinator.look import Duty, Guard
 from kcontrol.core.machine import Look
 from kcontrol.core.node import table as node_table
-from kcontrol.core.regions import decide as region_rules
 from kcontrol.core.regions import table as region_table
 from kcontrol.core.regions.model import RegionState
 
@@ -84,7 +83,7 @@ MACHINES = {
         {},
         {},
         type(None),
-        region_rules.REMARKS,
+        region_table.REMARKS,
     ),
 }
 

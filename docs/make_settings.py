@@ -95,6 +95,10 @@ _ENVIRONMENT = (
     ("KCONTROL_FORK", "`0`: Spark starts each of its Python processes by itself, and none is forked"),
     ("KCONTROL_FORK_SERVER", "set by a node for its own processes: the socket of what forks them"),
     ("KCONTROL_BEGUN_ANEW", "set by a node that begins again in its own process, for that"),
+    (
+        "KCONTROL_PROCESS",
+        "set by a node for itself: its process id and a random name, by which it knows what it has written",
+    ),
     ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
 )
 

@@ -23,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 60.0
-CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
+CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.02
 
 ASK_TIMEOUT_S = 10.0
 """Of one request: a client that was told of no living broker, by one that has just come back,
@@ -100,9 +100,12 @@ def partition_ends(
     topics: Collection[str],
     isolation: str = "read_uncommitted",
     timeout_s: float = TIMEOUT_S,
+    admin: AdminClient | None = None,
 ) -> dict[Place, int]:
     """One past the last record of each partition; with read_committed, where the first open transaction
     begins.
+
+    admin: who asks; None: a new one each time, for brokers that may have been away.
 
     Raises:
         KafkaException: the broker or a topic is missing, or has no leader for `timeout_s`.
@@ -110,18 +113,26 @@ def partition_ends(
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return _ask_ends(bootstrap_servers, topics, isolation, min(ASK_TIMEOUT_S, timeout_s))
+            return _ask_ends(
+                _new_admin(bootstrap_servers) if admin is None else admin,
+                topics,
+                isolation,
+                min(ASK_TIMEOUT_S, timeout_s),
+            )
         except KafkaException as error:
             if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
         time.sleep(AGAIN_S)
 
 
+def _new_admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+
+
 def _ask_ends(
-    bootstrap_servers: str, topics: Collection[str], isolation: str, timeout_s: float
+    admin: AdminClient, topics: Collection[str], isolation: str, timeout_s: float
 ) -> dict[Place, int]:
     # A result is waited for without a limit of its own: it ends in time by the request's.
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
     parts = [
         TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions

@@ -112,6 +112,10 @@ class InputGoneError(KcontrolError):
     exit_code = 8
 
 
+class InputRefusedError(InputGoneError):
+    """It may not be read from this host, or with what this process has to show; others may be allowed to."""
+
+
 class HaltedError(KcontrolError):
     """The pipeline has halted and waits for a person."""
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kcontrol.adapters.kafka.client.background import close_clients
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
@@ -39,6 +40,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker 
     else:
         with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as embedded:
             yield embedded
+            embedded.kill()  # To stop takes the longer the more topics there are, and nobody looks at it any more.
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +51,7 @@ def cluster3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClust
     """
     with EmbeddedCluster(tmp_path_factory.mktemp("brokers")) as cluster:
         yield cluster
+        cluster.kill()
 
 
 @pytest.fixture
@@ -80,10 +83,11 @@ def topic_factory(settings: ClusterSettings) -> TopicFactory:
     """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the
     name."""
     names = (f"{secrets.token_hex(3)}-{number}" for number in itertools.count())
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 0})
 
     def create(stem: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = f"{stem}-{next(names)}"
-        create_topic(settings, name, partitions, config)
+        create_topic(settings, name, partitions, config, admin)
         return name
 
     return create

@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.logs.control_log import reach_control_topic
 from kcontrol.adapters.kafka.logs.partition_reader import READ_TIMEOUT_MS, PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.apps.regions.taken_back import refuse_while_taken_back
 from kcontrol.core.log.keys import barrier_key, spec_key
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, TopicError
@@ -63,7 +64,7 @@ class Remains:
 
 async def look(settings: ClusterSettings, pipeline: str) -> Remains:
     """What `delete` would remove. Raises NotFoundError when there is nothing, and
-    NotNowError when somebody works for it.
+    NotNowError when somebody works for it, or a region takes it back to a cut.
 
     TopicError: there is a topic by the name of the log of steps that kcontrol has not made.
     """
@@ -74,6 +75,7 @@ async def look(settings: ClusterSettings, pipeline: str) -> Remains:
         state = await asyncio.to_thread(_steps_topic, settings, pipeline)
         if not partition.keys and state is None:
             raise never_submitted(pipeline)
+        await refuse_while_taken_back(settings, pipeline)
         spec, step, locations, exchanged = await _read_logs(settings, pipeline, has_steps=state is not None)
         through = await asyncio.to_thread(_exchange_topics, settings, pipeline, exchanged)
         return Remains(
@@ -108,9 +110,11 @@ async def delete(
     also: removes what is elsewhere; called when there is no definition any more, and before the log of steps
     goes.
 
-    Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it.
+    Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it. NotNowError: a
+    region takes it back to a cut since.
     RetriableError, ClusterError: Kafka is away. AccessError: not allowed; the message says what is.
     """
+    await refuse_while_taken_back(settings, remains.pipeline)
     partition = await _PipelineKeys.open(settings, remains.pipeline)
     try:
         await partition.read()

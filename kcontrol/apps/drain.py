@@ -31,6 +31,7 @@ from kcontrol.core.regions.wave import (
     is_drained,
     waits_for,
 )
+from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
@@ -130,6 +131,8 @@ class Draining:
         if name in self._wave.cuts:
             return
         told = await member.said()
+        if paused_inputs(member.spec, member.logs.view):
+            await member.read_on()
         if told is None:
             return
         phase, step = told
@@ -165,7 +168,24 @@ class Draining:
             return member.unasked
         if said is None:
             return "nobody is in charge of it"
-        return f"{said.phase.value} at step {said.step}{': ' + said.reason if said.reason else ''}"
+        why = "; ".join(filter(None, (said.reason, *self._paused(name))))
+        return f"{said.phase.value} at step {said.step}{': ' + why if why else ''}"
+
+    def _paused(self, name: str) -> list[str]:
+        """Of each input that its user has paused before it was read up to its limits, a sentence. Its coordinator finds nothing
+        wrong with that."""
+        member, limits = self._members[name], self._wave.orders[name].limits
+        paused, found = paused_inputs(member.spec, member.logs.view), []
+        for item in member.spec.inputs:
+            last = member.boundaries[-1].inputs if member.boundaries else ()
+            read = {(each.topic, each.partition): each.to for each in last if each.input == item.name}
+            wanted = {place: to for place, to in limits.items() if place[0] == item.topic}
+            if item.name in paused and any(read.get(place, 0) < to for place, to in wanted.items()):
+                found.append(
+                    f"input {item.name} is paused, and has to be read up to where the drain is: kcontrol resume-input "
+                    f"{name} {item.name}"
+                )
+        return found
 
 
 def _as_limits(limits: Mapping[Place, int]) -> tuple[ReadLimit, ...]:

@@ -32,14 +32,17 @@ from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps.agent.numbers import GivenNumber, given_number
+from kcontrol.apps.ending import end_task
 from kcontrol.apps.passing_on import PassedOn, nothing_to_close
 from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
+from kcontrol.apps.process_name import new_join_id
 from kcontrol.apps.relaying import Preparation, Rebind, WouldBe, prepare_beside
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
-from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
+from kcontrol.apps.takeover import END_WARMING_S, Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
+from kcontrol.apps.warming import Warming
 from kcontrol.core.events import Exit
 from kcontrol.core.model import AgentPlacement, Checkpoint, InputSlice, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
@@ -58,7 +61,6 @@ _log = logging.getLogger("kcontrol.node")
 
 
 JVM_LOOK_EVERY_S = 0.5
-CANCEL_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class NodeService:
         self.presence = Presence(options.work_dir, pipeline.name, options.node)
         self._passed: PassedOn | None = None
         """To the next incarnation."""
+        self._warming: Warming | None = None
+        """Of who has stood by; it may not be over when the number is taken."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -129,13 +133,6 @@ class NodeService:
             if wrong := jvm.wrong():
                 raise _lost(jvm, wrong)
 
-        async def warm(step: int) -> None:
-            say(
-                await warm_up(
-                    self._spark, bound, self.host, self._settings, options.node, step, options.checkpoints
-                )
-            )
-
         def resolved() -> Awaitable[PipelineSpec]:
             facts, partitions = bound.facts(), options.output_partitions
             return resolve(
@@ -143,7 +140,9 @@ class NodeService:
             )
 
         given = None if options.number_from is None else partial(given_number, options.number_from)
-        ports = StandbyPorts(resolved, warm, say, broken, given)
+        where = options.node, options.checkpoints
+        self._warming = Warming(partial(warm_up, self._spark, bound, self.host, self._settings, *where), say)
+        ports = StandbyPorts(resolved, self._warming, say, broken, given)
         try:
             who = self._pipeline.name, options.node, self._pipeline.nodes
             return await Standby(self._settings, *who, self.presence, ports).until_free()
@@ -263,6 +262,8 @@ class NodeService:
             finally:
                 if self._passed is not None:
                     await self._passed.close()
+                if self._warming is not None:
+                    await self._warming.over(END_WARMING_S)
 
     async def _one_life(
         self,
@@ -295,7 +296,8 @@ class NodeService:
             else passed.control
         )
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        opens_after = nothing_to_close if passed is None else passed.closed
+        warmed = nothing_to_close if self._warming is None else self._warming.over
+        opens_after = warmed if passed is None else passed.closed
         engines = self._engines(bound, log_id, spec.fingerprint, opens_after)
         ports = NodePorts(SystemClock(), control, steps, engines, self._watch)
         session = self._session(bound, ports, asked, passed)
@@ -331,6 +333,7 @@ class NodeService:
             environment=self._environment,
             planning=bound.planning,
             health=options.health,
+            new_id=new_join_id,
             layout_asked=asked.set,
             heard=None if passed is None else passed.view,
             placement=options.placement,
@@ -428,13 +431,3 @@ def _lost(jvm: JvmLife, wrong: str) -> SparkLostError:
     answer here shall wait no more."""
     jvm.kill()
     return SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
-
-
-async def end_task(working: asyncio.Task[Exit]) -> None:
-    """Cancel it until it has ended, should a failure get in the way of the first try;
-    what it says is of no interest."""
-    while not working.done():
-        working.cancel()
-        await asyncio.wait([working], timeout=CANCEL_AGAIN_S)
-    if not working.cancelled():
-        working.exception()

@@ -70,12 +70,16 @@ class PipelineLogs(PipelineReader):
     async def _not_void(self) -> Sequence[int]:
         """The steps in the log of which each begins where the one before has ended."""
         first, last = self.committed.first, self.committed.step
+        resets = resets_in(await self.resets())
+        return [step for step in range(first, last + 1) if not is_known(resets, step)]
+
+    async def resets(self) -> list[StepBoundary]:
+        """All that are in the log; the steps are read on from its beginning afterwards. Only for whoever has read all."""
         if not self.committed.resets and not self.committed.resized:
-            return range(first, last + 1)
+            return []
         # Of resets before the oldest checkpoint nothing is known but that there may have been some.
         self.steps.begin_at_start()
-        resets = resets_in(await self.steps.read_resets())
-        return [step for step in range(first, last + 1) if not is_known(resets, step)]
+        return await self.steps.read_resets()
 
     async def _boundary(self, step: int) -> StepBoundary | None:
         await self.steps.begin_at_step(step)

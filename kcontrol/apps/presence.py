@@ -4,15 +4,15 @@ it has died."""
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from kcontrol.apps.process_name import is_of, process_name
 from kcontrol.core.model import NodeJoin
-from kcontrol.settings.locks import LockedError, holder_of, lock
+from kcontrol.settings.locks import Holder, LockedError, lock, newest_holder
 
 TRY_EVERY_S = 0.5
 
@@ -21,7 +21,8 @@ class Presence:
     """Of one node of a pipeline, for all processes that work in `work_dir`."""
 
     def __init__(self, work_dir: Path, pipeline: str, node: int) -> None:
-        self._path = work_dir / "locks" / pipeline / f"node-{node}"
+        self.path = work_dir / "locks" / pipeline / f"node-{node}"
+        """Of the lock."""
         self._file: BinaryIO | None = None
 
     @asynccontextmanager
@@ -41,24 +42,25 @@ class Presence:
     @property
     def known(self) -> bool:
         """Whether some process has been this node here before."""
-        return self._path.exists()
+        return self.path.exists()
 
     @property
     def free(self) -> bool:
         """Whether nobody holds the lock."""
-        return not holder_of(self._path)[1]
+        return not newest_holder(self.path).holds
 
     def gone(self, join: NodeJoin) -> bool:
         """Whether the process that wrote this held the lock and has ended, or was this one, which has begun
         anew. False: it lives, or that can't be known here."""
         if join.host != socket.gethostname():
             return False
-        process_id, held = holder_of(self._path)
-        return (not held and process_id == str(join.process_id)) or join.process_id == os.getpid()
+        newest = newest_holder(self.path)
+        return (not newest.holds and _wrote(newest, join)) or is_of(join.uuid, process_name())
 
     def beside(self, join: NodeJoin) -> bool:
         """Whether the process that wrote this holds the lock: it lives, and works in this directory of this host."""
-        return join.host == socket.gethostname() and holder_of(self._path) == (str(join.process_id), True)
+        newest = newest_holder(self.path)
+        return join.host == socket.gethostname() and newest.holds and _wrote(newest, join)
 
     async def _take(self) -> None:
         while self._file is None:
@@ -68,4 +70,9 @@ class Presence:
     def _try(self) -> None:
         """A disk that can't be written is no error here: not every pipeline needs one."""
         with suppress(LockedError, OSError):
-            self._file = lock(self._path)
+            self._file = lock(self.path, process_name())
+
+
+def _wrote(holder: Holder, join: NodeJoin) -> bool:
+    """By the name of the process. One of an older version has none, and is known by its process id."""
+    return is_of(join.uuid, holder.name) if holder.name else holder.process_id == str(join.process_id)

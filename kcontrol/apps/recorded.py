@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -105,7 +106,9 @@ async def recorded_steps(
             raise NotFoundError(f"pipeline {pipeline!r} has no step {first or 1}: it has committed {end}")
         if last is not None and end < last:
             raise NotFoundError(f"pipeline {pipeline!r} has no step {last} yet: it has committed {end}")
-        found, begin = beginning(spec, logs.committed, first, partial(_is_readable, own=own))
+        readable = partial(_is_readable, own=own)
+        # In a thread: storage that does not answer is in nobody's way.
+        found, begin = await asyncio.to_thread(beginning, spec, logs.committed, first, readable)
         if last is not None and last < found:
             raise NotFoundError(
                 f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}"

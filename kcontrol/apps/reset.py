@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.owned_log import owned_log
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
+from kcontrol.apps.reset_files import unseen_files
 from kcontrol.apps.submit import all_specs
 from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
@@ -56,6 +57,7 @@ from kcontrol.requests.deletion import refuse_while_alive
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.resets import ResetFacts, ResetOrder, Resets
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.deliveries import ToldDelivery, is_at_work
 from kcontrol.wire.addresses import is_topic
 
 DELIVERIES = "deliveries"
@@ -84,8 +86,8 @@ class Together:
 class ResetPlan:
     """A reset that can be made. back: the step that is gone back to, as it was made. last: the last one, which is void then.
     begin: the checkpoint from which steps are run again, or 0. rerun: how many those are, on a node that has not kept the
-    step itself. written: by output, how many records void steps wrote. readers: who may have read them. together: of the
-    rollback that it is part of."""
+    step itself. written: by output, how many records void steps wrote. readers: who may have read them. unseen: of
+    inputs that can't be looked at from here, which and why. together: of the rollback that it is part of."""
 
     pipeline: str
     to_step: int
@@ -95,6 +97,7 @@ class ResetPlan:
     rerun: int
     written: Mapping[str, int]
     readers: tuple[Reader, ...]
+    unseen: tuple[str, ...] = ()
     together: Together | None = None
 
 
@@ -139,6 +142,7 @@ async def plan_reset(
     with _asking():
         await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
         await asyncio.to_thread(_refuse_uncrossed, cluster, spec, again)
+    unseen = await asyncio.to_thread(unseen_files, spec, before, back)
     checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
     if checkpoint is not None and own is not None:
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
@@ -146,7 +150,7 @@ async def plan_reset(
     along = frozenset[str]() if together is None else together.along
     readers = tuple(one for one in await _readers(cluster, spec, written, to_step) if one.name not in along)
     _refuse_left(pipeline, readers, left_behind)
-    return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, together)
+    return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, unseen, together)
 
 
 async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by: str) -> StepBoundary:
@@ -193,6 +197,7 @@ def facts_of(plan: ResetPlan, *, made: bool) -> ResetFacts:
         rerun_after=plan.begin,
         rerun_steps=plan.rerun,
         left_behind=tuple(reader.name for reader in plan.readers),
+        unseen=plan.unseen,
     )
 
 
@@ -339,7 +344,7 @@ def _written(void: Sequence[StepBoundary]) -> dict[str, int]:
 async def _readers(
     cluster: ClusterSettings, spec: PipelineSpec, written: Mapping[str, int], to_step: int
 ) -> tuple[Reader, ...]:
-    """Pipelines that read what void steps wrote, and deliveries that have applied one, or may have."""
+    """Pipelines that read what void steps wrote, and deliveries that have applied one, or may before the reset is committed."""
     found = []
     for name, other in sorted((await all_specs(cluster)).items()):
         topics = sorted({each.topic for each in other.inputs} & set(written))
@@ -347,10 +352,23 @@ async def _readers(
             found.append(Reader(name, f"pipeline {name!r} reads topic {', '.join(map(repr, topics))}"))
     with _asking():
         told = await asyncio.to_thread(DeliveryNotes(cluster, spec.pipeline).read)
-    behind = [f"{each.output} to {each.target}" for each in told if each.step < 0 or each.step > to_step]
-    if behind:
-        found.append(Reader(DELIVERIES, f"steps after {to_step} were delivered: {', '.join(behind)}"))
+    now_ms = SystemClock().now_ms()
+    beyond = [_beyond(each, to_step, now_ms) for each in told]
+    if any(beyond):
+        found.append(Reader(DELIVERIES, f"deliveries: {'; '.join(each for each in beyond if each)}"))
     return tuple(found)
+
+
+def _beyond(told: ToldDelivery, to_step: int, now_ms: int) -> str:
+    """What is to be said of a delivery that has void steps, or may have by the time that they are void; '': it has none."""
+    who = f"{told.output} to {told.target}"
+    if told.step > to_step:
+        return f"{who} has step {told.step}"
+    if told.step < 0:
+        return f"{who} ({told.state}) may have any step"
+    if is_at_work(told, now_ms):
+        return f"{who} is at work and has step {told.step}: stop it, or it may go on to void ones"
+    return ""
 
 
 def _refuse_left(pipeline: str, readers: Sequence[Reader], left_behind: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.registry.client import RegistryClient
 from kcontrol.adapters.spark.channel.schemas import AskedFor, OutputPlan
 from kcontrol.core.model import ControlRecord, InputSchema, Logged, OutputSchema
-from kcontrol.errors import ConfigurationError, RegistryError
+from kcontrol.errors import ConfigurationError, RegistryAwayError, RegistryError
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.schemas")
@@ -137,8 +137,9 @@ class SchemaBook:
     def _found(
         self, registry: RegistryClient, missing: Sequence[int], what: AskedFor
     ) -> Iterable[InputSchema]:
-        """What is known of the ids that this node has not met: by other nodes, or by the registry."""
-        asked = 0
+        """What is known of the ids that this node has not met: by other nodes, or by the registry. Raises RegistryAwayError:
+        too many are unknown, so that the others have to be left unasked, of which nobody can say whether they are."""
+        unknown = len(self._unknown)
         for schema_id in missing:
             if (schema_id, what.node) in self._inputs:
                 continue
@@ -146,22 +147,25 @@ class SchemaBook:
             if known is not None:
                 kind, text, references = known.kind, known.text, known.references
             else:
-                if asked + len(self._unknown) >= self._most_unknown:
-                    continue
-                asked += 1
                 found = registry.schema(schema_id)
                 if found is None:
                     _log.warning(
                         "Schema %d, which step %d meets, is not in the registry", schema_id, what.step
                     )
+                    unknown += 1
+                    self._refuse_too_many(unknown, what)
                     continue
                 kind, text, references = found.kind, found.text, found.references
             yield InputSchema(self._pipeline, what.node, schema_id, what.step, kind, text, references)
 
-    @property
-    def _most_unknown(self) -> int:
+    def _refuse_too_many(self, unknown: int, what: AskedFor) -> None:
         registry = self._settings.schema_registry
-        return 0 if registry is None else registry.max_unknown_ids
+        if registry is not None and unknown > registry.max_unknown_ids:
+            raise RegistryAwayError(
+                f"schema registry {registry.url} does not know more than {registry.max_unknown_ids} of the schemas that step "
+                f"{what.step} meets, and is asked for no others: is it the registry of whoever writes the input? Else raise "
+                "max_unknown_ids, or make steps smaller"
+            )
 
     def _unplaced(self, plans: Sequence[OutputPlan]) -> list[OutputPlan]:
         return [

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kcontrol.core.model import Logged, StepBoundary, Tombstone
-from kcontrol.wire.json import to_json
+from kcontrol.views.void_steps import VoidSince
+from kcontrol.wire.json import to_json, to_json_line
 
 MAX_TEXT = 200
 """Longer values are cut in lines for people; --json has them whole."""
@@ -19,9 +20,21 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def step_line(boundary: StepBoundary) -> str:
+def step_json(boundary: StepBoundary, void: VoidSince | None = None) -> str:
+    """The whole boundary on one line, and of a void step what has made it so."""
+    if void is None:
+        return to_json_line(boundary)
+    told = {**to_json(boundary), "void_since": void.model_dump()}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def step_line(boundary: StepBoundary, void: VoidSince | None = None) -> str:
     """One committed step: number, time, reason, records in and out, time from the opened transaction to its
-    commit."""
+    commit. void: what has made it so."""
+    return f"{_step_line(boundary)}{'' if void is None else f'  void since step {void.step}'}"
+
+
+def _step_line(boundary: StepBoundary) -> str:
     if boundary.reset is not None:
         void = f"{boundary.reset.to_step + 1} to {boundary.step - 1} are void"
         return (

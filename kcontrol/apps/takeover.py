@@ -19,6 +19,7 @@ from kcontrol.apps.agent.numbers import GivenNumber
 from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.presence import Presence
+from kcontrol.apps.warming import Warming
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelineSpec
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
@@ -30,6 +31,8 @@ LOOK_EVERY_S = 0.5
 """How often the logs are read."""
 NOTICE_EVERY_S = 0.05
 """How often it is looked whether a process of this machine has died."""
+END_WARMING_S = 20.0
+"""A process that begins anew, or ends, waits no longer for what warms up to end: its JVM ends with it."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ class StandbyPorts:
     """What the wait needs of whoever waits.
 
     given: the number that an agent has given; None: none yet. Without that it is looked whether a number is free.
-    resolve: the definition as it would be submitted now; raises what `submit.resolve` raises. warm_up: runs
-    that committed step again. say: tells people. broken: raises when the process is of no use any more.
+    resolve: the definition as it would be submitted now; raises what `submit.resolve` raises. warming: warms up
+    beside the looking. say: tells people. broken: raises when the process is of no use any more.
     """
 
     resolve: Callable[[], Awaitable[PipelineSpec]]
-    warm_up: Callable[[int], Awaitable[None]]
+    warming: Warming
     say: Callable[[str], None]
     broken: Callable[[], None]
     given: Callable[[], GivenNumber | None] | None = None
@@ -79,24 +82,30 @@ class Standby:
         self._ports = ports
         self._compared: PipelineSpec | None = None
         self._fits = self._fitted = False
-        self._warm = False
         self._said = ""
 
     async def until_free(self, deadline_ms: int = DEFAULT_DEADLINE_MS) -> WaitOver:
         """Returns when the number is to be taken, or the process is to begin anew: the pipeline was stopped,
-        or is another than the one that this process has read from its file.
+        or is another than the one that this process has read from its file. What warms up meanwhile is left as it is when
+        the number is to be taken: it ends by itself (`Warming.over`).
 
         deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer,
         and what the ports raise.
         """
-        async with pipeline_logs(self._cluster, self._pipeline) as logs:
-            hearing = HeardLogs(logs)
-            while True:
-                await until_deadline(hearing.read, "standing by", _log, deadline_ms)
-                released = await self._look(logs, hearing)
-                if released is not None:
-                    return released
-                await self._pause()
+        released: WaitOver | None = None
+        try:
+            async with pipeline_logs(self._cluster, self._pipeline) as logs:
+                hearing = HeardLogs(logs)
+                while released is None:
+                    await until_deadline(hearing.read, "standing by", _log, deadline_ms)
+                    released = await self._look(logs, hearing)
+                    if released is None:
+                        await self._pause()
+        finally:
+            self._ports.warming.give_up()
+            if released is None or released.anew:
+                await self._ports.warming.over(END_WARMING_S)
+        return released
 
     async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:
         spec, desired = logs.view.spec(), logs.view.desired()
@@ -122,20 +131,22 @@ class Standby:
         self._fitted = True
         if given is not None:
             return WaitOver(f"it is node {given.node} now", spec=spec, given=given)
-        step = logs.committed.step
-        if step and not self._warm:
-            self._warm = True
-            await self._ports.warm_up(step)
-            return None  # That has taken a while: what was read is old.
         if self._ports.given is not None:
+            self._warm_up(logs)
             self._say("stands by: for whichever node of the job loses its place")
             return None
         now_ms = SystemClock().now_ms()
         reason = why_free(logs, self._node, now_ms, hearing.heard_ms, self._presence.gone)
         if reason:
             return WaitOver(reason, spec=spec)
+        self._warm_up(logs)
         self._say(f"stands by for {_name(holder(logs, self._node))}")
         return None
+
+    def _warm_up(self, logs: PipelineLogs) -> None:
+        """Once it is sure that it waits on: who is needed at once is not to begin with something else."""
+        saved = logs.committed.saved
+        self._ports.warming.look(logs.committed.step, saved[-1].step if saved else 0)
 
     async def _fits_in(self, spec: PipelineSpec) -> bool:
         """Whether the definition in the log is that of this process, in every part."""

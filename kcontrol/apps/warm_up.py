@@ -2,7 +2,7 @@
 
 Nothing warms the right code as surely: the same queries, the same kind of input, the same writer but for the
 records that it sends. And it is a check: a node that computes otherwise than the log says it did is told of
-before it takes over.
+before it takes over. Where too much would have to be run for the check, one step is run without it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
 from kcontrol.apps.rerun import ignore, run_node, scratch_engine
+from kcontrol.apps.warming import Warmth, WarmUp
+from kcontrol.core.log.resets import kept
 from kcontrol.core.model import Checkpoint, InputRange, PipelineSpec, StepBoundary
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.differences import Difference
@@ -35,7 +37,7 @@ _log = logging.getLogger("kcontrol.node")
 
 MAX_STEPS = 50
 MAX_RECORDS = 2_000_000
-"""No more than this is run again to warm up: from the nearest checkpoint on, where there is state."""
+"""No more than this is run again to compare it with the log: from the nearest checkpoint on, where there is state."""
 MAX_BYTES = 256 * 1024 * 1024
 """Of state that is copied once more, only to open it."""
 
@@ -46,26 +48,38 @@ async def warm_up(
     host: ChannelEndpoint,
     cluster: ClusterSettings,
     node: int,
-    step: int,
     checkpoints: Path,
-) -> str:
-    """Run a committed step again, as this node, in a directory that is deleted afterwards; returns what came
-    of it, for people. What can't be run is no error: the node is only colder.
+    step: int,
+    warmth: Warmth,
+) -> WarmUp:
+    """Run a committed step again, as this node, in a directory that is deleted afterwards, and compare it with the log. Where
+    too much would have to be run or copied for that, run the input of that step alone, on the state of the nearest checkpoint
+    or on none: what comes of it can't be compared with anything. What can't be run is no error: the node is only colder.
 
-    checkpoints: where nodes of this machine have their own.
+    checkpoints: where nodes of this machine have their own. warmth: as it is already; what is warm is only compared.
     """
     try:
         recorded = await recorded_steps(cluster, bound.pipeline, step, step, checkpoints)
-        too_much = _too_much(recorded, node)
-        if too_much:
-            return f"not warm: {too_much}"
+        too_much, last = _too_much(recorded), _newest_kept(recorded)
+        if too_much and warmth is not Warmth.COLD:
+            return WarmUp(warmth, "")
+        if too_much and (last is None or not _is_runnable(last) or node >= recorded.spec.nodes):
+            return WarmUp(Warmth.COLD, f"not warm: {too_much}")
         with scratch_directory("warm") as scratch:
             place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
+            if too_much and last is not None:
+                begin = recorded.begin.checkpoint
+                begin = begin if begin is not None and can_be_opened_twice(begin) else None
+                await _run_alone(spark, bound, host, place, recorded.spec, begin, last)
+                return WarmUp(
+                    Warmth.WARM,
+                    f"warm: step {last.step} was run alone, and not compared with the log: {too_much}",
+                )
             engine = scratch_engine(spark, bound, host, place, recorded.spec)
             found = await run_node(engine, node, recorded, ignore, ignore)
-    except KcontrolError as error:
-        return f"not warm: {error}"
-    return _said(recorded.last, found)
+    except (KcontrolError, OSError) as error:
+        return WarmUp(Warmth.COLD, f"not warm: {error}")
+    return WarmUp(Warmth.COMPARED, _said(recorded.last, found))
 
 
 async def open_once(
@@ -88,25 +102,38 @@ async def open_once(
     compared. checkpoints: where nodes of this machine have their own. ahead: where state of the checkpoint was copied to, which
     is linked from there. Raises StepFailedError, CheckpointError.
     """
-    if sum(piece.records for piece in last.inputs) > MAX_RECORDS:
+    if not _is_runnable(last):
         return
-    begin = 0 if checkpoint is None else checkpoint.step
-    step = step_by(spec, last, begin + 1)
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
-        left = scratch / "sent"
-        engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
-        try:
-            await engine.open(begin, checkpoint is None, checkpoint)
-            await _run(engine, step, spec, node)
-            if taken := {each.name for each in spec.exchanges if not each.delivers}:
-                again = replace(
-                    step_by(spec, last, step.step + 1), exchanges=sent_to(left, step.step, node, taken)
-                )
-                await _run(engine, again, spec, node)
-        finally:
-            await engine.close()
-            engine.shut_down()
+        await _run_alone(spark, bound, host, place, spec, checkpoint, last)
+
+
+async def _run_alone(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    place: NodePlace,
+    spec: PipelineSpec,
+    checkpoint: Checkpoint | None,
+    last: StepBoundary,
+) -> None:
+    """The input of a step, as of the step after the checkpoint."""
+    begin = 0 if checkpoint is None else checkpoint.step
+    step = step_by(spec, last, begin + 1)
+    left = place.work_root / "sent"
+    engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
+    try:
+        await engine.open(begin, checkpoint is None, checkpoint)
+        await _run(engine, step, spec, place.node)
+        if taken := {each.name for each in spec.exchanges if not each.delivers}:
+            again = replace(
+                step_by(spec, last, step.step + 1), exchanges=sent_to(left, step.step, place.node, taken)
+            )
+            await _run(engine, again, spec, place.node)
+    finally:
+        await engine.close()
+        engine.shut_down()
 
 
 async def _run(engine: SparkEngine, step: StepBoundary, spec: PipelineSpec, node: int) -> None:
@@ -152,16 +179,32 @@ def _beside(ahead: Path, pipeline: str, node: int) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def _too_much(recorded: RecordedSteps, node: int) -> str:
-    boundaries = recorded.boundaries
-    if any(one.nodes != recorded.spec.nodes for one in boundaries) or node >= recorded.spec.nodes:
+def _is_runnable(step: StepBoundary) -> bool:
+    """Whether its input alone is not too much."""
+    return sum(piece.records for piece in step.inputs) <= MAX_RECORDS
+
+
+def _newest_kept(recorded: RecordedSteps) -> StepBoundary | None:
+    """The newest step that was run and is not void."""
+    found = kept(recorded.boundaries)
+    return found[-1] if found else None
+
+
+def _too_much(recorded: RecordedSteps) -> str:
+    """Why the last step is not run again to be compared with the log; '' if it can be."""
+    boundaries, begin = recorded.boundaries, recorded.begin.checkpoint
+    if any(one.nodes != recorded.spec.nodes for one in boundaries):
         return "the last step was made by another number of nodes"
+    if boundaries and boundaries[-1].reset is not None:
+        return "the last step is a reset"
     records = sum(part.records for one in boundaries for part in one.inputs)
     if len(boundaries) > MAX_STEPS or records > MAX_RECORDS:
         return (
             f"{len(boundaries):,} steps of {records:,} records would have to be run again for it, of at "
             f"most {MAX_STEPS:,} and {MAX_RECORDS:,}"
         )
+    if begin is not None and not can_be_opened_twice(begin):
+        return f"its checkpoint holds more than {MAX_BYTES:,} bytes"
     return ""
 
 

@@ -120,7 +120,7 @@ def agent(
     nodes of what `kcontrol place` submits, and run them elsewhere when a host dies.
 
     What it runs outlives it: an agent that is started again goes on with it. With --leave all of it ends,
-    too.
+    too; with exit code 3 where the cluster could not be told so.
 
     \b
     Example:  kcontrol agent --files /srv/pipelines --slots 4 --tags gpu

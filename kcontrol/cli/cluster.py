@@ -16,15 +16,16 @@ from kcontrol.apps.agent.configuring import drain as drain_agent
 from kcontrol.apps.agent.endings import kill as kill_job
 from kcontrol.apps.agent.fitting import Nodes
 from kcontrol.apps.agent.looking import ClusterView
-from kcontrol.apps.agent.nodes import check_agent_name, check_file
+from kcontrol.apps.agent.nodes import check_file
 from kcontrol.apps.agent.placing import place as place_job
+from kcontrol.apps.agent.retrying import retry as retry_job
 from kcontrol.cli.code import include_option, package_option, packed, requirements_option, sign_option
 from kcontrol.cli.node_range import asked_nodes, nodes_range_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option, standbys_option
+from kcontrol.cli.tags import tags_option
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import (
     AgentFacts,
-    ClusterSeen,
     JobFacts,
     LoggedEntry,
     PolicyFacts,
@@ -35,13 +36,14 @@ from kcontrol.views.agents_facts import (
 )
 from kcontrol.wire.names import check_pipeline_name
 
-WHAT = ("status", "agents", "jobs", "log", "configure")
+WHAT = ("status", "agents", "jobs", "log", "configure", "retry")
 
 Facts = dict[str, Any]
 
 
 @click.command()
 @click.argument("what", type=click.Choice(WHAT), default="status")
+@click.argument("job", required=False)
 @click.option(
     "--last", type=click.IntRange(1), default=50, show_default=True, help="Of `log`: so many newest entries."
 )
@@ -55,14 +57,26 @@ Facts = dict[str, Any]
 @cluster_option
 @json_option
 @debug_option
-def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSettings, as_json: bool) -> None:
+def cluster(
+    what: str, job: str | None, last: int, changes: tuple[str, ...], cluster: ClusterSettings, as_json: bool
+) -> None:
     """Show the cluster of agents: its `status`, its `agents`, its `jobs` and why one waits, or its `log` with
-    what each entry changed; or `configure` what all its agents do alike.
+    what each entry changed; or `configure` what all its agents do alike, or have a JOB that hosts could not run
+    tried again there with `retry`, once what was wrong is put right.
 
     \b
     Example:  kcontrol cluster jobs
               kcontrol cluster configure --set scheduler=greedy --set beat_ms=1000
+              kcontrol cluster retry flights
     """
+    if (job is None) == (what == "retry"):
+        raise click.UsageError(
+            "say which JOB: kcontrol cluster retry JOB" if job is None else "JOB is for `retry`"
+        )
+    if job is not None:
+        name = job
+        _show(asyncio.run(_with_view(cluster, lambda view: retry_job(view, name))), as_json)
+        return
     if what == "configure":
         asked = asyncio.run(_with_view(cluster, lambda view: configure(view, changes)))
         _show(asked, as_json)
@@ -71,12 +85,13 @@ def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSett
         raise click.UsageError("--set is for `kcontrol cluster configure`")
 
     async def look(view: ClusterView) -> list[tuple[str, Facts]]:
-        value = await view.look()
         if what == "log":
+            await view.look()
             return [_entry(one) for one in list(view.entries)[-last:]]
-        seen = ClusterSeen(value, await view.newest_beats())
+        seen = await view.seen()
+        value = seen.replica
         agents = [] if what == "jobs" else agents_of(seen)
-        jobs = [] if what == "agents" else jobs_of(value, view.entries)
+        jobs = [] if what == "agents" else jobs_of(value, seen.entries)
         policy = [policy_of(value)] if what == "status" and value.agents else []
         shown: list[PolicyFacts | AgentFacts | JobFacts] = [*policy, *agents, *jobs]
         return [(one.text, one.model_dump(mode="json")) for one in shown]
@@ -97,7 +112,7 @@ def cluster(what: str, last: int, changes: tuple[str, ...], cluster: ClusterSett
 @click.option("--job", required=True, help="The job's name: that of the pipeline.")
 @nodes_range_options("1", "How many nodes it has.")
 @standbys_option
-@click.option("--tags", default="", metavar="A,B", help="What an agent must have, to run one of them.")
+@tags_option
 @cluster_option
 @json_option
 @debug_option
@@ -111,7 +126,7 @@ def place(
     nodes: Nodes,
     percentage: int | None,
     standbys: int | None,
-    tags: str,
+    tags: tuple[str, ...] | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -126,9 +141,8 @@ def place(
     """
     wanted = asked_nodes(nodes, percentage) or nodes
     check_pipeline_name(job)
-    found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
     code = packed(Path(file), with_code, included, requirements, key) or check_file(file)
-    made = asyncio.run(_with_view(cluster, lambda view: place_job(view, job, wanted, code, found, standbys)))
+    made = asyncio.run(_with_view(cluster, lambda view: place_job(view, job, wanted, code, tags, standbys)))
     _show(made, as_json)
 
 

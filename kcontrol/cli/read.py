@@ -10,7 +10,7 @@ import click
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.apps.look import status_once
 from kcontrol.apps.pipeline_logs import pipeline_logs
-from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
+from kcontrol.apps.show import logged_json, logged_line, step_json, step_line, time_text
 from kcontrol.cli.deliveries import delivery_line, status_json, told_deliveries
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
@@ -23,7 +23,7 @@ from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.node_facts import NodeFacts
 from kcontrol.views.pipeline_facts import PipelineStatus, with_safety
-from kcontrol.wire.json import to_json_line
+from kcontrol.views.void_steps import SeenResets
 
 follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 
@@ -183,8 +183,8 @@ def steps(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Print a pipeline's committed steps, one a line: what each read and wrote. --json prints the whole
-    boundary.
+    """Print a pipeline's committed steps, one a line: what each read and wrote, and since which reset it is
+    void, if it is. --json prints the whole boundary.
 
     With --timing each column is a mark on the step's way, and the time from the one before to it. How a step
     ended is known when the next one is committed; --follow prints it then.
@@ -208,6 +208,7 @@ class StepPrinter:
 
     def __init__(self, first: int, last: int | None, as_json: bool) -> None:
         self.first, self.last, self._as_json = first, last, as_json
+        self.void = SeenResets()
 
     def take(self, chunk: Iterable[LoggedStep]) -> bool:
         """Print those that are asked for; whether there may be more of them."""
@@ -227,7 +228,7 @@ class StepPrinter:
     def _take(self, boundary: StepBoundary) -> bool:
         if self.last is not None and boundary.step > self.last:
             return False
-        click.echo(to_json_line(boundary) if self._as_json else step_line(boundary))
+        click.echo((step_json if self._as_json else step_line)(boundary, self.void.since(boundary.step)))
         return boundary.step != self.last
 
 
@@ -263,9 +264,18 @@ def printer_of(first: int, last: int | None, *, as_json: bool, timing: bool) -> 
 
 
 async def _steps(pipeline: str, printer: StepPrinter, follow: bool, cluster: ClusterSettings) -> None:
-    first, last = printer.first, printer.last
+    first, last = printer.first, None if follow else printer.last
     async with pipeline_logs(cluster, pipeline) as logs:
-        committed = await logs.read_steps(first, None if follow or last is None else last + printer.ahead)
+        if last is None:
+            committed = await logs.read_steps(first, None)
+            resets = [each.record for each in committed if isinstance(each.record, StepBoundary)]
+        else:
+            await logs.read()
+            resets = await logs.resets()
+            await logs.steps.begin_at_step(first)
+            committed = await logs.steps.read_through(last + printer.ahead)
+        for each in resets:
+            printer.void.see(each)
         if follow:
             if printer.take(committed):
                 async for chunk in logs.steps.tail():

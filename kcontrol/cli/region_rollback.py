@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.apps.regions.asking import ask_region, plan_region_rollback, request_of
+from kcontrol.apps.regions.asking import abandon_rollback, ask_region, plan_region_rollback, request_of
 from kcontrol.apps.regions.going_back import BackPlan
 from kcontrol.apps.regions.rollbacks import back_facts
 from kcontrol.cli.inputs import asked_by
@@ -32,8 +32,11 @@ from kcontrol.settings.cluster import ClusterSettings
 
 @click.command()
 @click.argument("region")
+@click.option("--to-cut", type=click.IntRange(1), help="The cut after which all steps are to be void.")
 @click.option(
-    "--to-cut", type=click.IntRange(1), required=True, help="The cut after which all steps are to be void."
+    "--abandon",
+    is_flag=True,
+    help="Instead: give up the rollback under way, which can't be completed, and say which pipelines are back.",
 )
 @why_option
 @click.option(
@@ -50,7 +53,8 @@ from kcontrol.settings.cluster import ClusterSettings
 @debug_option
 def rollback(
     region: str,
-    to_cut: int,
+    to_cut: int | None,
+    abandon: bool,
     why: str,
     leave_behind: tuple[str, ...],
     only_plan: bool,
@@ -65,9 +69,18 @@ def rollback(
     region status` says who is. What void steps wrote in the topics between them is passed over. Then start the pipelines, with
     the code that is right.
 
+    One that can't be completed, because one of the pipelines is no more, keeps all of them standing until it is given up with
+    --abandon: whoever is back stays so, the others stay where they are, and cuts after the cut are void.
+
     \b
-    Example:  kcontrol region rollback end-of-day --to-cut 17 --why "wrong rate since 10:12"
+    Examples:  kcontrol region rollback end-of-day --to-cut 17 --why "wrong rate since 10:12"
+               kcontrol region rollback end-of-day --abandon --why "totals was deleted"
     """
+    if abandon == (to_cut is not None) or (abandon and (only_plan or leave_behind)):
+        raise click.UsageError("give --to-cut N, or --abandon alone")
+    if to_cut is None:
+        _abandon(cluster, region, why, timeout_s, as_json=as_json)
+        return
     own = own_checkpoints(nodes_dir(work_dir))
     plans, as_of = asyncio.run(
         plan_region_rollback(cluster, region, to_cut, leave_behind, own, timeout_s=timeout_s)
@@ -78,6 +91,18 @@ def rollback(
         asyncio.run(ask_region(cluster, request, timeout_s))
     facts = _facts(region, to_cut, plans, done=not only_plan)
     click.echo(json.dumps(facts) if as_json else _text(facts))
+
+
+def _abandon(cluster: ClusterSettings, region: str, why: str, timeout_s: float, *, as_json: bool) -> None:
+    answer = asyncio.run(abandon_rollback(cluster, region, asked_by(), why, timeout_s))
+    if as_json:
+        facts = {"region": region, "to_cut": answer.seq_id, "rolled_back": False, "abandoned": answer.why}
+        click.echo(json.dumps(facts))
+        return
+    click.echo(
+        f"region {region}: the rollback is given up; {answer.why}. Put those right that are not (kcontrol reset), or define "
+        "the region without them, before they are started"
+    )
 
 
 def _facts(region: str, to_cut: int, plans: Sequence[BackPlan], *, done: bool) -> dict[str, Any]:
@@ -104,5 +129,6 @@ def _text(facts: dict[str, Any]) -> str:
         )
         lines.append(f"  {each['pipeline']}: step {each['to_step']}; {void}")
         lines += [f"    left behind: {name}" for name in each["left_behind"]]
+        lines += [f"    not looked at: {unseen}" for unseen in each["unseen"]]
     lines.append("start the pipelines again" if done else "nothing was reset")
     return "\n".join(lines)

@@ -85,6 +85,7 @@ def _text(plan: ResetPlan, made: StepBoundary | None) -> str:
             "compares them: start it with code that gives what they gave"
         )
     lines += [f"  left behind: {reader.what}" for reader in plan.readers]
+    lines += [f"  not looked at: {unseen}" for unseen in plan.unseen]
     lines.append(
         f"step {plan.last.step + 1} says so; start the pipeline again, and it goes on with step {plan.last.step + 2}"
         if done

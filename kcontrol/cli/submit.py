@@ -24,6 +24,7 @@ from kcontrol.cli.code import include_option, package_option, packed, requiremen
 from kcontrol.cli.node_range import asked_nodes, nodes_range_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option, standbys_option
 from kcontrol.cli.source import load_definition, sized
+from kcontrol.cli.tags import tags_option
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
@@ -59,6 +60,7 @@ from kcontrol.wire.json import to_json_line
     metavar="PATH",
     help="Where FILE is on the hosts, below the agents' --files. Default: its name.",
 )
+@tags_option
 @standbys_option
 @package_option
 @include_option
@@ -75,6 +77,7 @@ def submit(
     only_print: bool,
     place: bool | None,
     host_file: str | None,
+    tags: tuple[str, ...] | None,
     standbys: int | None,
     with_code: bool,
     included: tuple[Path, ...],
@@ -95,8 +98,10 @@ def submit(
         raise ConfigurationError(
             "--host-file is for a file that the hosts have, and --package for one that they are given"
         )
-    if standbys and place is False:
-        raise ConfigurationError("--standby is for agents, and --no-place for whoever starts nodes himself")
+    if (standbys or tags) and place is False:
+        raise ConfigurationError(
+            "--standby and --tags are for agents, and --no-place for whoever starts nodes himself"
+        )
     code = packed(file, with_code, included, requirements, key) or check_file(host_file or file.name)
     asked = asked_nodes(nodes, percentage)
     follows = asked is not None and asked.follows
@@ -113,7 +118,7 @@ def submit(
     wanted = pipeline.nodes if as_it_runs is not pipeline else spec.nodes
     placing = place_if_there_are_agents(
         *(cluster, spec.pipeline, asked if follows and asked else wanted, code),
-        *(True if follows else place, standbys),
+        *(True if follows else place, standbys, tags),
     )
     made = asyncio.run(placing)
     what = [] if made is None else list(made.changes)

@@ -24,10 +24,19 @@ class HostDrainAsked:
     on: bool
 
 
-AskAgents = Callable[[JobKillAsked | HostDrainAsked], Awaitable[LoggedEntry]]
+@dataclass(frozen=True, slots=True)
+class JobRetryAsked:
+    """Nodes of a job are to be tried again also where they could not run."""
+
+    job: str
+
+
+Asked = JobKillAsked | HostDrainAsked | JobRetryAsked
+
+AskAgents = Callable[[Asked], Awaitable[LoggedEntry]]
 """The entry by which it counts. Raises NotFoundError with the reason if it does not; ClusterError, NotNowError."""
 
 
-async def no_agents(order: JobKillAsked | HostDrainAsked) -> LoggedEntry:
+async def no_agents(order: Asked) -> LoggedEntry:
     """Of a server that asks nobody."""
     raise NotFoundError(f"this server asks nothing of agents: {type(order).__name__}")

@@ -27,7 +27,7 @@ class RollbackOrder:
 @dataclass(frozen=True, slots=True)
 class BackFacts:
     """One pipeline of a rollback. void_to: its last step; `to_step` where it was never beyond. void_records: by topic.
-    left_behind: who has read, or may have read, what is void."""
+    left_behind: who has read, or may have read, what is void. unseen: of inputs that could not be looked at, which and why."""
 
     pipeline: str
     to_step: int
@@ -35,6 +35,7 @@ class BackFacts:
     void_records: Mapping[str, int]
     rerun_steps: int
     left_behind: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

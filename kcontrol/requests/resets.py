@@ -25,7 +25,8 @@ class ResetOrder:
 @dataclass(frozen=True, slots=True)
 class ResetFacts:
     """reset: whether it was made. step: the step that says so. void_records: by topic. rerun_after, rerun_steps: the steps that
-    a node runs again that has not kept `to_step`. left_behind: who has read, or may have read, what is void."""
+    a node runs again that has not kept `to_step`. left_behind: who has read, or may have read, what is void. unseen: of
+    inputs that could not be looked at, which and why."""
 
     pipeline: str
     reset: bool
@@ -37,6 +38,7 @@ class ResetFacts:
     rerun_after: int
     rerun_steps: int
     left_behind: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
 
 
 Resets = Callable[[ResetOrder], Awaitable[ResetFacts]]

@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.regions.history import folded
 from kcontrol.core.regions.leading import (
+    NOT_CHECKED,
     LedStep,
     RegionSeen,
+    RollbackChecked,
     began,
     is_to_be_checked,
     next_change,
@@ -27,7 +29,15 @@ from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, RegionTo
 from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState
 from kcontrol.core.regions.participants import ParticipantsHeard
 from kcontrol.core.regions.pods import PodsHeard
-from kcontrol.core.regions.records import CutPipeline, RegionBeat, RegionCut, RegionDefinition, RegionRecord
+from kcontrol.core.regions.records import (
+    CutPipeline,
+    RegionBeat,
+    RegionCut,
+    RegionDefinition,
+    RegionRecord,
+    RegionRequest,
+    RegionRequestKind,
+)
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.pausing import pause
@@ -81,12 +91,12 @@ class RegionSession:
         self._stopping = asyncio.Event()
         self._proved_ms = 0
         self._alarm: tuple[int, Alarm | None, int] = (-1, None, 0)
-        """Number, what it is for, and when it goes off, by the monotonic clock."""
+        """The one that the log has set: its number, what it is for, and when it goes off, by the monotonic clock."""
         self._cut: tuple[int, tuple[CutPipeline, ...]] | None = None
         self._in_line: frozenset[str] = frozenset()
         self._back: tuple[str, frozenset[str]] = ("", frozenset())
         """Of which rollback, and who."""
-        self._checked = ("", "")
+        self._checked = NOT_CHECKED
         self._led_from = 0
         self._heard, self._pods = ParticipantsHeard(), PodsHeard()
         self._waits: tuple[str, ...] = ()
@@ -144,7 +154,7 @@ class RegionSession:
     async def _lead(self) -> None:
         """Until it is stopped, or the region is deleted. Raises _PushedAsideError, FencedError."""
         self._alarm, self._cut, self._in_line, self._waits = (-1, None, 0), None, frozenset(), ()
-        self._back, self._checked, self._pods = ("", frozenset()), ("", ""), PodsHeard()
+        self._back, self._checked, self._pods = ("", frozenset()), NOT_CHECKED, PodsHeard()
         self._see(await self._log.take())
         self._led_from = 1 + (0 if self._view.newest is None else self._view.newest.number)
         definition, value = self._definition, self._view.value
@@ -170,6 +180,7 @@ class RegionSession:
 
     async def _go_on(self, definition: RegionDefinition, members: MembersSeen) -> None:
         """All that follows from what was seen, or a beat. Whatever comes after it, this is in charge of."""
+        self._set_alarm(self._value)
         changes = list(self._changes(definition, members))
         if changes:
             await self._write(*changes)
@@ -202,12 +213,23 @@ class RegionSession:
         request = is_to_be_checked(self._value, self._seen(members))
         if request is None:
             return
+        if not request.to_cut:
+            await self._give_up(request)
+            return
         cut = self._view.cuts.get(request.to_cut)
         why: str | None = refused_cut(request.to_cut, cut, self._value.region.settings)
         if cut is not None and not why:
             why = await self._members.refuses(cut, request)
         if why is not None:
-            self._checked = request.request_id, why
+            self._checked = RollbackChecked(request.request_id, self._value.definition_id, why)
+
+    async def _give_up(self, request: RegionRequest) -> None:
+        """Nobody is taken back any more before it is written who is."""
+        rollback = self._value.rollback
+        cut = None if rollback is None else self._view.cuts.get(rollback.to_cut)
+        if rollback is not None and cut is not None:
+            self._back = rollback.request_id, await self._members.give_up(cut, rollback)
+        self._checked = RollbackChecked(request.request_id, self._value.definition_id)
 
     def _changes(self, definition: RegionDefinition, members: MembersSeen) -> Iterable[LedStep]:
         value = self._value
@@ -216,27 +238,31 @@ class RegionSession:
             if led is None:
                 return
             value = led.value
-            self._set_alarm(value)
             yield led
         raise AssertionError(f"region {self._region!r} does not come to rest: {value}")
 
     def _seen(self, members: MembersSeen) -> RegionSeen:
         timer, _, due_ms = self._alarm
+        requests = self._asked.requests(self._region)
+        back = requests.get(RegionRequestKind.ROLLBACK)
         return RegionSeen(
             lives=members.lives,
             healthy=members.healthy,
             alarm=timer if self._clock.monotonic_ms() >= due_ms else -1,
             came_to=0 if self._cut is None else self._cut[0],
             in_line=self._in_line,
-            requests=self._asked.requests(self._region),
+            requests=requests,
             back=self._back,
             checked=self._checked,
+            cut=None if back is None else self._view.cuts.get(back.to_cut),
             led_from=self._led_from,
             said=self._asked.said(self._region),
             why="; ".join(members.why),
         )
 
     def _set_alarm(self, value: RegionValue) -> None:
+        """That of the log: one that was only decided, and whose change could not be written, was never set, and the one before
+        it goes off again."""
         region = value.region
         if region.alarm is not None and (region.timer, region.alarm) != self._alarm[:2]:
             due_ms = self._clock.monotonic_ms() + region.settings.alarm_ms(region.alarm)
@@ -285,8 +311,12 @@ class RegionSession:
         """Who is started on the way stands until all are back."""
         rollback = self._value.rollback
         assert rollback is not None
-        cut = self._view.cuts[rollback.to_cut]
-        self._in_line = frozenset()
+        self._in_line, cut = frozenset(), self._view.cuts.get(rollback.to_cut)
+        if cut is None:
+            self._waits += (
+                f"cut {rollback.to_cut} (the log has it no more: kcontrol region rollback {self._region} --abandon)",
+            )
+            return
         await self._members.hold(cut.number)
         self._back = rollback.request_id, await self._members.take_back(cut, rollback)
         self._waits += self._members.waits_for
@@ -339,6 +369,7 @@ class RegionSession:
         forget = after.forgotten(self._times.keep_changes, settings.keep_cuts)
         await self._log.write(records, forget)
         self._view = read_on(after, map(RegionTombstone, forget))
+        self._set_alarm(self._value)
         self._proved_ms = self._clock.monotonic_ms()
         for led in changes:
             _log.info("region %s: %s", self._region, _told(led))

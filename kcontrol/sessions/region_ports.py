@@ -107,6 +107,10 @@ class RegionMembers(Protocol):
         one `request_id`, whoever asks, and whenever."""
         ...
 
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """End the rollback under way: once it returns, nobody more is reset by it. Those that are back, by their own logs."""
+        ...
+
     @property
     def waits_for(self) -> tuple[str, ...]:
         """For people: what the drain, the release or the rollback waits for."""

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 _ID_BYTES = 20
 """No process id is longer."""
+_NAME_BYTES = 200
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The newest one of a lock, '' where there was none. name: what it has said of itself beside its process id; '' if nothing.
+    holds: whether it holds the lock still."""
+
+    process_id: str
+    name: str
+    holds: bool
 
 
 class LockedError(Exception):
@@ -19,10 +31,11 @@ class LockedError(Exception):
         self.holder = holder
 
 
-def lock(path: Path) -> BinaryIO:
+def lock(path: Path, name: str = "") -> BinaryIO:
     """An open file that keeps others from the same lock for as long as it, or a copy that a child inherited,
     is open: the operating system frees it however its holder dies.
 
+    name: of the holder, as others find it: ASCII.
     Raises LockedError: another holder, of whatever process, has it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,27 +44,37 @@ def lock(path: Path) -> BinaryIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
-        holder = _written(file)
+        holder, _ = _written(file)
         file.close()
         raise LockedError(path, holder) from error
     file.truncate(0)
-    file.write(str(os.getpid()).encode("ascii"))
+    # Versions that know of no names read as far as the longest id.
+    text = f"{os.getpid():<{_ID_BYTES}}{name}" if name else str(os.getpid())
+    file.write(text.encode("ascii"))
     file.flush()
     return file
 
 
-def holder_of(path: Path) -> tuple[str, bool]:
-    """The process id of the newest holder, '' if there was none, and whether it holds the lock still."""
+def newest_holder(path: Path) -> Holder:
+    """Who has, or had, the lock."""
     try:
         with path.open("rb") as file:
             held = _is_held(file)
-            return _written(file), held
+            return Holder(*_written(file), held)
     except FileNotFoundError:
-        return "", False
+        return Holder("", "", False)
 
 
-def _written(file: BinaryIO) -> str:
-    return file.read(_ID_BYTES).decode("ascii", "replace").strip()
+def holder_of(path: Path) -> tuple[str, bool]:
+    """The process id of the newest holder, '' if there was none, and whether it holds the lock still."""
+    found = newest_holder(path)
+    return found.process_id, found.holds
+
+
+def _written(file: BinaryIO) -> tuple[str, str]:
+    """Process id and name."""
+    text = file.read(_ID_BYTES + _NAME_BYTES).decode("ascii", "replace")
+    return text[:_ID_BYTES].strip(), text[_ID_BYTES:].strip()
 
 
 def _is_held(file: BinaryIO) -> bool:

@@ -32,7 +32,7 @@ class RegistrySettings(BaseModel):
     deadline_ms: of all tries at one question; then the registry is away.
     max_schema_bytes: of a schema together with those that it needs.
     max_references: how many others a schema may need.
-    max_unknown_ids: of ids that are not known yet an attempt at a step asks for so many; others are unknown in it.
+    max_unknown_ids: so many ids that the registry does not know a step may meet; an attempt with more fails.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -23,11 +23,13 @@ MOST_TRIES = 10
 
 
 @contextmanager
-def scratch_directory(stem: str) -> Iterator[Path]:
-    """A new directory, deleted at the end of the block. First, what makers that are gone have left. Raises OSError."""
-    prefix = f"kcontrol-{stem}-"
-    _clear_left(prefix)
-    directory, held = _made(prefix)
+def scratch_directory(stem: str, parent: Path | None = None) -> Iterator[Path]:
+    """A new directory, deleted at the end of the block. First, what makers that are gone have left.
+
+    parent: where, if not where temporary files are. Raises OSError.
+    """
+    clear_left(stem, parent)
+    directory, held = _made(stem, parent)
     with held:
         try:
             yield directory / INNER
@@ -35,10 +37,10 @@ def scratch_directory(stem: str) -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _made(prefix: str) -> tuple[Path, BinaryIO]:
+def _made(stem: str, parent: Path | None) -> tuple[Path, BinaryIO]:
     """The directory, and what locks it for as long as it is open."""
     for _ in range(MOST_TRIES):
-        directory = Path(tempfile.mkdtemp(prefix=prefix))
+        directory = Path(tempfile.mkdtemp(prefix=f"kcontrol-{stem}-", dir=parent))
         with suppress(LockedError, FileNotFoundError):
             held = lock(directory / LOCK)
             if (directory / LOCK).exists():
@@ -48,8 +50,9 @@ def _made(prefix: str) -> tuple[Path, BinaryIO]:
     raise OSError(f"{directory} was deleted while it was made, and {MOST_TRIES - 1} others before it")
 
 
-def _clear_left(prefix: str) -> None:
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+def clear_left(stem: str, parent: Path | None = None) -> None:
+    """Delete what makers that are gone have left; those of living ones stay."""
+    for left in Path(parent or tempfile.gettempdir()).glob(f"kcontrol-{stem}-*"):
         if not (left / LOCK).is_file():
             continue
         with suppress(LockedError, OSError), lock(left / LOCK):

@@ -4,15 +4,17 @@ the Console and metrics."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from pydantic import Field
 
 from kcontrol.core.cluster.diff import bounds_of
+from kcontrol.core.cluster.differing import DifferingValue
 from kcontrol.core.cluster.explain import explain, resizing
 from kcontrol.core.cluster.fitting import fitting
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import EMPTY, STANDBY, ClusterJob, Replica
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.views.base import Facts
 
 
@@ -32,11 +34,14 @@ class LoggedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order."""
+    """The cluster as of an offset of its log. beats: the newest of each agent. entries: the newest, in order. troubles: what
+    agents say beside their beats. differing: agents that have made another value of the log than others, by name."""
 
     replica: Replica = EMPTY
     beats: Sequence[Beat] = ()
     entries: Sequence[LoggedEntry] = ()
+    troubles: Sequence[AgentTroubles] = ()
+    differing: Mapping[str, DifferingValue] = field(default_factory=dict)
 
 
 class PolicyFacts(Facts):
@@ -82,10 +87,17 @@ class AgentFacts(Facts):
     coordinator_error: str = Field(
         description="Why a coordinator could not run on its host in this life of the agent; '' if none has failed there."
     )
+    troubles: list[str] = Field(
+        description="What it starts again and again in vain, and why; none of that counts as a failure of its host or of a job."
+    )
     watches: str | None = Field(description="Whose beats it listens for; null if nobody's.")
     behind: int | None = Field(
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
         "heard in this incarnation."
+    )
+    differs_from: list[str] = Field(
+        description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and "
+        "that of another agent are known: one of them is wrong."
     )
 
     @property
@@ -95,8 +107,11 @@ class AgentFacts(Facts):
         words += [f"tags {', '.join(self.tags)}"] if self.tags else []
         words += ["coordinator"] if self.coordinator else []
         words += [f"no coordinator can run there: {self.coordinator_error}"] if self.coordinator_error else []
+        words += self.troubles
         words += ["draining"] if self.draining else []
         words += [f"watches {self.watches}"] if self.watches else []
+        others = ", ".join(self.differs_from)
+        words += [f"has made another value of the log than {others}: one of them is wrong"] if others else []
         return ", ".join(words)
 
 
@@ -181,11 +196,13 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
     """By name."""
     value = seen.replica
     applied = {(beat.agent, beat.incarnation): beat.applied for beat in seen.beats}
+    said = {(one.agent, one.incarnation): one.troubles for one in seen.troubles}
     placed = [place.agent for place in value.places().values()]
     coordinators = {place.agent for place in value.coordinators}
     found = []
     for agent in sorted(value.agents.values(), key=lambda one: one.name):
-        read = applied.get((agent.name, agent.incarnation))
+        who = agent.name, agent.incarnation
+        read = applied.get(who)
         found.append(
             AgentFacts(
                 agent=agent.name,
@@ -196,8 +213,10 @@ def agents_of(seen: ClusterSeen) -> list[AgentFacts]:
                 draining=agent.draining,
                 coordinator=agent.name in coordinators,
                 coordinator_error=value.unable.get(agent.name, ""),
+                troubles=list(said.get(who, ())),
                 watches=value.pairs.get(agent.name),
                 behind=None if read is None else max(0, value.offset - read),
+                differs_from=list(seen.differing[agent.name].others) if agent.name in seen.differing else [],
             )
         )
     return found

@@ -18,6 +18,7 @@ STANDING_BY = "standing_by"
 _AT_WORK = frozenset({"running", "away"})
 _NOT_AT_WORK = frozenset({"starting", STANDING_BY, "away", "stopped"})
 """What a process may say while another one delivers."""
+_ENDED = frozenset({"stopped", "halted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,11 @@ def with_others(before: ToldDelivery | None, mine: ToldDelivery) -> ToldDelivery
     return replace(mine, standing_by=_in_order(others))
 
 
+def is_at_work(told: ToldDelivery, now_ms: int) -> bool:
+    """Whether, by what it says, the next step may be in its target at any moment. now_ms: by the clock of whoever looks."""
+    return told.state not in _ENDED and _silent_ms(told, now_ms) <= SILENT_MS
+
+
 def delivery_facts(seen: DeliveriesSeen, committed: int, now_ms: int) -> list[DeliveryFacts]:
     """By output and target. committed: the pipeline's last step. now_ms: by the clock of whoever looks."""
     return [
@@ -131,7 +137,6 @@ def _facts(told: ToldDelivery, committed: int, now_ms: int) -> DeliveryFacts:
     waiting = [each.who for each in told.standing_by if told.at_ms - each.at_ms <= SILENT_MS]
     if told.state == STANDING_BY and told.who:
         waiting.append(told.who)
-    silent_ms = max(0, now_ms - told.at_ms)
     return DeliveryFacts(
         output=told.output,
         target=told.target,
@@ -147,9 +152,13 @@ def _facts(told: ToldDelivery, committed: int, now_ms: int) -> DeliveryFacts:
         by=(told.who or None) if told.state in _AT_WORK else None,
         standing_by=sorted(waiting),
         at_ms=told.at_ms,
-        silent_ms=silent_ms,
-        silent=silent_ms > SILENT_MS and told.state not in ("stopped", "halted"),
+        silent_ms=_silent_ms(told, now_ms),
+        silent=told.state not in _ENDED and _silent_ms(told, now_ms) > SILENT_MS,
     )
+
+
+def _silent_ms(told: ToldDelivery, now_ms: int) -> int:
+    return max(0, now_ms - told.at_ms)
 
 
 def _is_fresh(at_ms: int, mine: ToldDelivery) -> bool:

@@ -8,9 +8,15 @@ from dataclasses import dataclass, field, replace
 from pydantic import Field
 
 from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import RegionState, told
+from kcontrol.core.regions.model import RegionState, Trigger, told
 from kcontrol.core.regions.participants import ParticipantSaid
-from kcontrol.core.regions.records import CutOffset, RegionCut, RegionDefinition, RegionHistory
+from kcontrol.core.regions.records import (
+    CutOffset,
+    RegionCut,
+    RegionDefinition,
+    RegionEventKind,
+    RegionHistory,
+)
 from kcontrol.views.base import Facts
 
 
@@ -29,6 +35,29 @@ class RegionSight:
         if history.last_consistent_ms or self.view.cut is None:
             return history
         return replace(history, last_consistent_ms=self.view.cut.made_ms)
+
+    @property
+    def heard_ms(self) -> int | None:
+        """When whoever is, or was, in charge was heard last, by its clock; None: nobody ever was."""
+        said = [each.at_ms for each in (self.view.newest, self.view.beat) if each is not None]
+        return max(said, default=None)
+
+    @property
+    def period_ms(self) -> int:
+        """From one drain to the next; 0: none is made by itself."""
+        settings, newest = self.definition.settings, self.view.newest
+        is_held = newest is not None and newest.is_held
+        return 0 if is_held or settings.trigger is not Trigger.PERIODIC else settings.period_ms
+
+    @property
+    def awaited_ms(self) -> int:
+        """Since when the next cut is, by the clocks of who made the last, defined the region, or let its pipelines go on."""
+        resumed = [
+            each.at_ms
+            for each in self.view.changes.values()
+            if each.happened.kind is RegionEventKind.RESUME_ASKED
+        ]
+        return max(self.definition.at_ms, self.history.last_consistent_ms, *resumed)
 
 
 RegionsSeen = Mapping[str, RegionSight]
@@ -150,7 +179,6 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         members.append(
             RegionMemberFacts(pipeline=name, participant=name in settings.participants, part=part, told=word)
         )
-    heard = [each.at_ms for each in (newest, beat) if each is not None]
     return RegionFacts(
         region=settings.region,
         state=None if newest is None else newest.state.value,
@@ -167,7 +195,7 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         max_reset_attempts=settings.max_reset_attempts if newest is None else newest.max_reset_attempts,
         controller=view.owner,
         ended=view.has_ended,
-        heard_ms=max(heard, default=None),
+        heard_ms=sight.heard_ms,
         waits_for=[] if beat is None else list(beat.waits_for),
         answers=[
             RegionAnswerFacts(

@@ -12,6 +12,7 @@ from collections import defaultdict
 from enum import Enum
 
 from kcontrol.core.model import StepBoundary
+from kcontrol.views.void_steps import SeenResets, VoidSince
 
 
 class _Slices:
@@ -88,6 +89,7 @@ class StepIndex:
         self._outputs: dict[tuple[str, int], _Slices] = defaultdict(_Slices)
         self._skipped: dict[tuple[str, int], _Slices] = defaultdict(_Slices)
         self._skips: dict[str, int] = {}
+        self._void = SeenResets()
         self._offsets = array("q")
         self._first = 1
 
@@ -98,6 +100,7 @@ class StepIndex:
         if not self._offsets:
             self._first = boundary.step
         self._offsets.append(offset)
+        self._void.see(boundary)
         if boundary.reset is not None:
             self._forget_read_after(boundary.reset.to_step)
         for piece in boundary.inputs:
@@ -114,6 +117,7 @@ class StepIndex:
         if gone:
             del self._offsets[:gone]
             self._first += gone
+            self._void.forget_before(step)
             for slices in (*self._inputs.values(), *self._outputs.values(), *self._skipped.values()):
                 slices.forget_before(step)
             self._skips = {request: made for request, made in self._skips.items() if made >= step}
@@ -122,6 +126,7 @@ class StepIndex:
         kept = step - self._first
         if self._offsets and kept < len(self._offsets):
             del self._offsets[max(0, kept) :]
+            self._void.forget_from(step)
             for slices in (*self._inputs.values(), *self._outputs.values(), *self._skipped.values()):
                 slices.forget_from(step)
             self._skips = {request: made for request, made in self._skips.items() if made < step}
@@ -136,6 +141,10 @@ class StepIndex:
         """Of a step's boundary in the steps topic; None for a step that is not there."""
         at = step - self._first
         return self._offsets[at] if 0 <= at < len(self._offsets) else None
+
+    def void_since(self, step: int) -> VoidSince | None:
+        """What has made a step void; None if it counts, or the reset is not in the log."""
+        return self._void.since(step)
 
     def reader_of(self, input_name: str, partition: int, offset: int) -> int | None:
         """The step whose slice of this input holds the offset."""

@@ -15,13 +15,14 @@ from typing import Any, get_args
 
 from kcontrol.core.cluster.entries import ClusterEntry, PeerGc, Prepare
 from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, record_bytes, record_of
 from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
 MAX_ENTRY_BYTES = 256 << 10
 KINDS: Mapping[str, type] = {cls.__name__: cls for cls in get_args(ClusterEntry)}
-CLUSTER_CLASSES: Mapping[str, type] = {**KINDS, Beat.__name__: Beat}
+CLUSTER_CLASSES: Mapping[str, type] = {**KINDS, Beat.__name__: Beat, AgentTroubles.__name__: AgentTroubles}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,22 @@ def beat_of(data: bytes | None) -> Beat | None:
     return found if isinstance(found, Beat) else None
 
 
-def _bytes_of(record: ClusterEntry | Beat) -> bytes:
+def troubles_bytes(said: AgentTroubles) -> bytes:
+    return _bytes_of(said)
+
+
+def troubles_of(data: bytes | None) -> AgentTroubles | None:
+    """None for what is something else."""
+    found = cluster_record(data)
+    return found if isinstance(found, AgentTroubles) else None
+
+
+def _bytes_of(record: ClusterEntry | Beat | AgentTroubles) -> bytes:
     return record_bytes(record, current_schemas()[type(record).__name__])
 
 
 def cluster_record(data: bytes | None) -> Any:
-    """An entry or a beat, of whatever version; None if it is neither."""
+    """An entry, a beat or what is said beside beats, of whatever version; None if it is none of them."""
     written = _schemas().get((data or b"")[len(MAGIC) : HEADER_BYTES])
     if data is None or written is None or not data.startswith(MAGIC):
         return None

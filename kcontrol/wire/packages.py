@@ -87,6 +87,12 @@ def is_package_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def is_manifest_of(name: str, key: bytes | None) -> bool:
+    """Whether the record with this key has the manifest of the package of that name."""
+    found = _KEY.fullmatch((key or b"").decode(errors="replace"))
+    return found is not None and found[1] == name and int(found[2]) == 0
+
+
 def records_of(package: CodePackage) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each record: the manifest, which is part 0, last. Raises ConfigurationError for one that is too
     large."""

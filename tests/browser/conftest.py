@@ -7,12 +7,14 @@ import gc
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from kcontrol.adapters.http.access import AccessToken
+from kcontrol.apps import http_server
 from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.regions_facts import RegionsSeen
 from tests.browser.chromium import VARIABLE, chromium, find_browser
@@ -20,6 +22,7 @@ from tests.browser.loading import Loading
 from tests.browser.served import NOBODY, Served, clock_ms, served
 from tests.support.patience import HANG_MS
 from tests.support.scenes import Cluster, busy_cluster, live
+from tests.support.shared_api import app_of
 
 DEADLINE_S = 300.0
 PATIENCE_MS = HANG_MS
@@ -40,6 +43,13 @@ def _what_was_kept_is_not_collected_again() -> None:
     stops the server, and the browser's driver, for ten seconds."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _operations_are_built_once() -> Iterator[None]:
+    """A server of its own has each test: to build and describe the operations of each anew takes half a second."""
+    with patch.object(http_server, "make_app", app_of):
+        yield
 
 
 @dataclass

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.async_api import expect
 
+from kcontrol.core.cluster.troubles import AgentTroubles
 from tests.browser.conftest import Console, Run
 from tests.support.agents_scene import NAMES, hosts
 
@@ -33,3 +36,15 @@ def test_hosts_and_jobs_are_shown_with_why_one_waits(run: Run) -> None:
         await expect(console.panel("What happened").get_by_role("row").nth(1)).to_contain_text("drains")
 
     run(scenario, agents=hosts())
+
+
+def test_what_a_host_starts_in_vain_is_shown(run: Run) -> None:
+    why = "clicks/nodes/0 was started 4 times in vain, and will be again after 16 s: ended with code 3: no leader"
+    seen = hosts()
+    agent = seen.replica.agents[NAMES[0]]
+
+    async def scenario(console: Console) -> None:
+        await console.go("/console/#/:hosts")
+        await expect(console.panel("Agents")).to_contain_text(f"{NAMES[0]}: {why}")
+
+    run(scenario, agents=replace(seen, troubles=[AgentTroubles(agent.name, agent.incarnation, (why,))]))

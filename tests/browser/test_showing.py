@@ -165,6 +165,23 @@ def test_a_step_that_is_old_or_gone_is_asked_for_and_explained(run: Run) -> None
     run(scenario)
 
 
+def test_a_void_step_says_since_when_and_by_whom(run: Run) -> None:
+    async def scenario(console: Console) -> None:
+        clicks = console.cluster.clicks
+        good, bad = [await click_step(clicks, Random(6)) for _ in range(2)]
+        reset = await clicks.reset(good, bad, "a wrong rate")
+        await console.open(f"clicks/steps/{bad.step}")
+        dialog = console.page.get_by_role("dialog")
+        await expect(dialog).to_contain_text(
+            f"Void since step {reset.step:,}, a reset to step {good.step:,} (a wrong rate), by ana"
+        )
+        await console.open(f"clicks/steps/{good.step}")
+        await expect(dialog).to_contain_text("Division")
+        await expect(dialog).not_to_contain_text("Void since")
+
+    run(scenario)
+
+
 def test_a_step_is_found_by_what_it_read_and_by_what_it_wrote(run: Run) -> None:
     async def scenario(console: Console) -> None:
         made = await click_step(console.cluster.clicks, Random(4))

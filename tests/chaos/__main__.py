@@ -29,7 +29,13 @@ def main() -> int:
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
-        "--stateless", action="store_true", help="queries without state, which are planned once"
+        "--stateless",
+        nargs="?",
+        const="once",
+        choices=("once", "each", "both"),
+        default="",
+        help="queries without state that are planned once, as they are if nothing is said; or, the same, in each step; or both "
+        "beside each other, whose outputs must be equal",
     )
     kind.add_argument(
         "--kept",
@@ -61,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     """The rounds. What depends on the number of nodes is imported after it is known."""
     expect_short_lives()
     os.environ["CHAOS_NODES"] = str(options.nodes)
-    os.environ["CHAOS_STATELESS"] = str(int(options.stateless))
+    os.environ["CHAOS_STATELESS"] = options.stateless
     os.environ["CHAOS_KEPT"] = options.kept
     os.environ["CHAOS_EXCHANGE"] = str(int(options.exchange))
     from tests.chaos.harness import Chaos, ChaosError

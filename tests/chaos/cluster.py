@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -26,17 +27,19 @@ from tests.chaos.names import (
     INPUTS,
     KEPT,
     NODES,
-    OUTPUTS,
+    OUTPUT_TOPICS,
     PIPELINE,
+    PREFIXES,
     STATELESS,
+    TWIN,
 )
 from tests.chaos.network import can_cut
 from tests.support.patience import HANG_S
 from tests.support.processes import run_kcontrol
 
-PIPELINE_FILE = Path(__file__).with_name(
-    "exchanged.py" if EXCHANGE else "stateless.py" if STATELESS else "kept.py" if KEPT else "pipeline.py"
-)
+_MAIN = "exchanged.py" if EXCHANGE else "stateless.py" if STATELESS else "kept.py" if KEPT else "pipeline.py"
+FILES = {PIPELINE: _MAIN, TWIN: "stateless_each.py"}
+"""Of the pipelines, beside this one."""
 TOPIC_TIMEOUT_S = HANG_S
 END_TIMEOUT_S = HANG_S
 SUBMIT_TIMEOUT_S = 120.0
@@ -47,8 +50,16 @@ PLANNER_MODULE = "python_streaming_source_runner"
 WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
 
+class _Node(NamedTuple):
+    """A process that runs a node of a pipeline, or stands by for it."""
+
+    pipeline: str
+    number: int
+    process: KcontrolProcess
+
+
 class Cluster:
-    """One broker or three, some coordinators, the nodes. `ended` counts processes that ended by themselves,
+    """One broker or three, some coordinators, the nodes of each pipeline. `ended` counts processes that ended by themselves,
     by name. standby: two processes for each node, of which one stands by."""
 
     def __init__(self, home: Path, coordinators: int, brokers: int, *, standby: bool = False) -> None:
@@ -64,31 +75,37 @@ class Cluster:
         self._submits = standby
         self._environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
         self._group = NODES_GROUP if brokers > 1 and cuts else None
-        self._numbered = self._made(NODES)
+        self._placed = self._made(NODES)
         self._old: list[KcontrolProcess] = []
         """Nodes of the layout before that were not stopped."""
         self._left_out_from = NODES
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
 
-    def _made(self, nodes: int) -> list[tuple[int, KcontrolProcess]]:
-        """So many nodes, not yet started, each with its number."""
-        made = []
-        for number in range(nodes):
-            for which in STANDBYS if self._submits else [""]:
-                process = processes.node(
-                    *(PIPELINE_FILE, self.bootstrap_servers, self._home, number),
-                    environment=self._environment,
-                    standby=which,
-                )
-                process.arguments = [*process.arguments, "--nodes", str(nodes)]
-                process.group = self._group
-                made.append((number, process))
-        return made
+    def _made(self, nodes: int) -> list[_Node]:
+        """So many nodes of each pipeline, not yet started."""
+        which = STANDBYS if self._submits else ("",)
+        return [
+            self._node(pipeline, number, each, nodes)
+            for pipeline in PREFIXES
+            for number in range(nodes)
+            for each in which
+        ]
+
+    def _node(self, pipeline: str, number: int, standby: str, nodes: int) -> _Node:
+        process = processes.node(
+            *(_file(pipeline), self.bootstrap_servers, self._home, number),
+            environment=self._environment,
+            standby=standby,
+        )
+        process.name = PREFIXES[pipeline] + process.name
+        process.arguments = [*process.arguments, "--nodes", str(nodes)]
+        process.group = self._group
+        return _Node(pipeline, number, process)
 
     @property
     def _nodes(self) -> list[KcontrolProcess]:
-        return [process for _, process in self._numbered]
+        return [node.process for node in self._placed]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -104,7 +121,7 @@ class Cluster:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         topics = [
             NewTopic(name, partitions, self.brokers.replicas)
-            for name, partitions in (INPUTS | OUTPUTS).items()
+            for name, partitions in (INPUTS | OUTPUT_TOPICS).items()
         ]
         for future in admin.create_topics(topics).values():
             future.result(TOPIC_TIMEOUT_S)
@@ -116,11 +133,12 @@ class Cluster:
     def _submit(self) -> None:
         """Whoever stands by takes over what runs, and submits nothing."""
         where = ["--bootstrap-servers", self.bootstrap_servers]
-        done = run_kcontrol(
-            "submit", str(PIPELINE_FILE), *where, env=self._environment, timeout_s=SUBMIT_TIMEOUT_S
-        )
-        if done.returncode:
-            raise RuntimeError(f"the pipeline can't be submitted: {done.stderr}")
+        for pipeline in PREFIXES:
+            done = run_kcontrol(
+                *("submit", str(_file(pipeline)), *where), env=self._environment, timeout_s=SUBMIT_TIMEOUT_S
+            )
+            if done.returncode:
+                raise RuntimeError(f"pipeline {pipeline} can't be submitted: {done.stderr}")
 
     def stop(self) -> None:
         """End all; nothing is left."""
@@ -163,12 +181,12 @@ class Cluster:
         """Delete the working directories of those victims that are nodes, as if they came back on another
         machine."""
         hit = {each.pid for each in victims}
-        for number, node in self._numbered:
-            if node.pid in hit:
-                self._wipe(number)
+        for node in self._placed:
+            if node.process.pid in hit:
+                self._wipe(node.pipeline, node.number)
 
-    def _wipe(self, number: int) -> None:
-        for directory in self.disks.glob(f"*/{PIPELINE}/node-{number}"):
+    def _wipe(self, pipeline: str, number: int) -> None:
+        for directory in self.disks.glob(f"*/{pipeline}/node-{number}"):
             shutil.rmtree(directory, ignore_errors=True)
 
     # --- another layout -------------------------------------------------------------------------------------
@@ -177,7 +195,7 @@ class Cluster:
         """End all nodes."""
         for process in self._nodes:
             process.stop()
-        self._numbered = []
+        self._placed = []
 
     def put_to_sleep(self) -> None:
         """Pause all nodes, whoever of them is there, and look after them no more."""
@@ -194,41 +212,42 @@ class Cluster:
     def _leave_nodes(self) -> None:
         self._stop_new()
         self._old += [process for process in self._nodes if process.is_running]
-        self._numbered = []
+        self._placed = []
 
     def start_nodes(self, nodes: int, lost: list[int]) -> None:
         """So many, in place of those that there are, which are left alone; with empty disks those of `lost`."""
         self._leave_nodes()
         for number in lost:
-            self._wipe(number)
-        self._numbered = self._made(nodes)
+            self._wipe(PIPELINE, number)
+        self._placed = self._made(nodes)
         for process in self._nodes:
             process.start()
 
     def add_nodes(self, nodes: int, to: int) -> None:
         """Processes that wait for a place, with the numbers from `nodes` on."""
         added = self._made(to)[nodes:]
-        for _, process in added:
-            process.arguments = [*process.arguments, NEW]
-            process.start()
-        self._numbered += added
+        for node in added:
+            node.process.arguments = [*node.process.arguments, NEW]
+            node.process.start()
+        self._placed += added
 
     def expect_left_out(self, nodes: int) -> None:
         """Those with numbers from `nodes` on may end because the layout leaves them out, and are not started again then, nor do
         they wait for a place if they are started again before."""
         self._left_out_from = nodes
-        for number, process in self._numbered:
+        for _, number, process in self._placed:
             if number >= nodes:
                 process.arguments = [word for word in process.arguments if word != NEW]
 
     def let_go(self, nodes: int) -> None:
         """The layout has no others any more: they are to end by themselves."""
-        self._old += [process for number, process in self._numbered if number >= nodes and process.is_running]
-        self._numbered = [(number, process) for number, process in self._numbered if number < nodes]
+        gone = [node.process for node in self._placed if node.number >= nodes]
+        self._old += [process for process in gone if process.is_running]
+        self._placed = [node for node in self._placed if node.number < nodes]
         self._left_out_from = NODES
 
     def _is_left_out(self, process: KcontrolProcess) -> bool:
-        numbers = {id(each): number for number, each in self._numbered}
+        numbers = {id(node.process): node.number for node in self._placed}
         ended = None if process.process is None else process.process.returncode
         return numbers.get(id(process), -1) >= self._left_out_from and ended == LeftOutError.exit_code
 
@@ -283,6 +302,10 @@ class Cluster:
             (each for each in family if (command := _command(each)) and matches(command)),
             key=lambda each: each.pid,
         )
+
+
+def _file(pipeline: str) -> Path:
+    return Path(__file__).with_name(FILES[pipeline])
 
 
 def _is_worker(command: list[str]) -> bool:

@@ -22,7 +22,7 @@ class Target(StrEnum):
     BROKER = "broker"
 
 
-PLANNERS = not STATELESS and KEPT in ("", "each")
+PLANNERS = STATELESS != "once" and KEPT in ("", "each")
 """Whether there are any, always: a query that is planned once has none."""
 TARGETS = tuple(target for target in Target if PLANNERS or target is not Target.PLANNER)
 """Those that the pipeline has."""

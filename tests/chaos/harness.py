@@ -16,13 +16,14 @@ from pathlib import Path
 import psutil
 
 from examples.processes import now_ms
-from examples.step_feed import StepFeed, records_in, records_out
+from examples.step_feed import records_in, records_out
 from tests.chaos import oracle, reading
 from tests.chaos.broker_faults import BrokerFault, draw_broker_fault
 from tests.chaos.brokers import ThreeBrokers
 from tests.chaos.cluster import Cluster
+from tests.chaos.committing import Committing
 from tests.chaos.faults import MAX_DELAY_S, Action, Fault, Target, draw
-from tests.chaos.names import EXCHANGE, PIPELINE
+from tests.chaos.names import EXCHANGE, OUTPUT_TOPICS, PIPELINE, PREFIXES
 from tests.chaos.network import can_cut
 from tests.chaos.producer import Feeder
 from tests.chaos.relayout import NotDoneError, Relayout
@@ -103,9 +104,12 @@ class Chaos:
         self._tell = tell
         self._outcome = Outcome(seed)
         self._cluster = Cluster(home, coordinators, brokers, standby=standby)
-        self._feed = StepFeed(PIPELINE, self._cluster.bootstrap_servers)
-        self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
-        self._stages = StageFeed(PIPELINE, self._cluster.bootstrap_servers) if EXCHANGE else None
+        servers = self._servers = self._cluster.bootstrap_servers
+        self._pipelines = [Committing(name, servers, prefix) for name, prefix in PREFIXES.items()]
+        self._feed = self._pipelines[0].feed
+        """Of the pipeline whose steps are told of in rounds."""
+        self._feeder = Feeder(servers, seed)
+        self._stages = StageFeed(PIPELINE, servers) if EXCHANGE else None
         self._layouts = random.Random(f"layouts-{seed}")
         self._relayout = Relayout(self._cluster, self._layouts, self._goes_on) if layouts else None
 
@@ -115,7 +119,7 @@ class Chaos:
         try:
             self._cluster.start()
             self._feeder.start()
-            self._await_step(lambda: self._feed.committed > 0, START_TIMEOUT_S, "the first step")
+            self._await_step(lambda: self._have_begun_one(0), START_TIMEOUT_S, "the first step")
             follows = False
             for number in range(1, rounds + 1):
                 follows = self._next_round(number, follows)
@@ -130,7 +134,8 @@ class Chaos:
             raise ChaosError(f"seed {self._outcome.seed}: {error}\n{said}") from None
         finally:
             self._feeder.stop()
-            self._feed.close()
+            for pipeline in self._pipelines:
+                pipeline.close()
             if self._stages is not None:
                 self._stages.close()
             self._cluster.stop()
@@ -169,11 +174,15 @@ class Chaos:
         """Until a step is committed that was begun after this was called."""
         since_ms = now_ms()
         self._await_step(
-            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= since_ms,
+            lambda: self._have_begun_one(since_ms),
             ROUND_TIMEOUT_S,
             "a step after a change of the layout",
             revived,
         )
+
+    def _have_begun_one(self, since_ms: float) -> bool:
+        """Whether each pipeline has committed a step that was begun after that."""
+        return all(pipeline.has_begun_one(since_ms) for pipeline in self._pipelines)
 
     def _broker_round(self, number: int, fault: BrokerFault, brokers: ThreeBrokers) -> None:
         """Always waited for: what is asked is how long steps stand still because of it,
@@ -186,7 +195,7 @@ class Chaos:
         over_ms = now_ms()
         revived = self._cluster.revive()
         self._await_step(
-            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
+            lambda: self._have_begun_one(over_ms),
             ROUND_TIMEOUT_S,
             f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
             revived,
@@ -228,7 +237,7 @@ class Chaos:
         over_ms = now_ms()
         if not fault.followed:
             self._await_step(
-                lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
+                lambda: self._have_begun_one(over_ms),
                 ROUND_TIMEOUT_S,
                 f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
                 revived,
@@ -257,49 +266,39 @@ class Chaos:
         return victims
 
     def _recovered_ms(self, hit_ms: float, over_ms: float) -> float:
-        """0 when a step that was begun after the hit had been committed before the outage
-        was over: others had taken over."""
-        first = next(step for step in self._feed.steps if step["opened_ms"] >= hit_ms)
-        return max(0.0, first["committed_ms"] - over_ms)
+        """Until the last of the pipelines had: see `Committing`."""
+        return max(pipeline.recovered_ms(hit_ms, over_ms) for pipeline in self._pipelines)
 
     def _await_step(
         self, reached: Callable[[], bool], timeout_s: float, what: str, revived: list[str] | None = None
     ) -> None:
         """Wait for it, and start again whatever ends meanwhile."""
         deadline = time.monotonic() + timeout_s
-        while not self._feed.wait_for(lambda _: reached(), LOOK_EVERY_S, LOOK_EVERY_S):
+        while not any(
+            each.feed.wait_for(lambda _: reached(), LOOK_EVERY_S, LOOK_EVERY_S) for each in self._pipelines
+        ):
             again = self._cluster.revive()
             if revived is not None:
                 revived += again
             if time.monotonic() > deadline:
-                raise ChaosError(
-                    f"{what} did not come within {timeout_s:.0f} s; committed: step {self._feed.committed}"
-                )
+                committed = ", ".join(str(each.feed.committed) for each in self._pipelines)
+                raise ChaosError(f"{what} did not come within {timeout_s:.0f} s; committed: step {committed}")
 
     def _drain(self) -> None:
-        """Until all committed input is in steps, and what it has closed has come out. A transaction that the
+        """Until all committed input is in steps of each pipeline, and what it has closed has come out. A transaction that the
         feeder left holds input back until it times out."""
-        ends = {}
-        for record in reading.read_inputs(self._cluster.bootstrap_servers):
-            ends[record.topic, record.partition] = max(
-                record.offset + 1, ends.get((record.topic, record.partition), 0)
-            )
+        ends = reading.ends_of(reading.read_inputs(self._servers))
+        for pipeline in self._pipelines:
+            step = pipeline.feed.committed
+            while not pipeline.has_read(ends):
+                self._await_more(pipeline, step)
+                step = pipeline.feed.committed
 
-        def drained() -> bool:
-            reached = {
-                (piece["topic"], piece["partition"]): piece["to"]
-                for step in self._feed.steps
-                for piece in step["inputs"]
-            }
-            owes_a_step = bool(self._feed.steps) and self._feed.last["watermark_moved"]
-            return not owes_a_step and all(reached.get(where, 0) >= end for where, end in ends.items())
-
-        while not drained():
-            self._await_more(self._feed.committed)
-
-    def _await_more(self, step: int) -> None:
+    def _await_more(self, pipeline: Committing, step: int) -> None:
         self._await_step(
-            lambda: self._feed.committed > step, STILL_TIMEOUT_S, f"a step after {step}, with input left"
+            lambda: pipeline.feed.committed > step,
+            STILL_TIMEOUT_S,
+            f"a step of {pipeline.name} after {step}, with input left",
         )
 
     def _check(self, *, complete: bool) -> None:
@@ -308,30 +307,38 @@ class Chaos:
 
         Of brokers, all have to be in sync before: a new leader may show an end that is behind what it has.
         """
-        steps = self._feed.steps
+        looked_at = [pipeline.steps() for pipeline in self._pipelines]
         self._cluster.brokers.await_whole()
-        inputs = reading.read_inputs(self._cluster.bootstrap_servers)
-        outputs = reading.read_outputs(self._cluster.bootstrap_servers)
-        violations = oracle.check(steps, inputs, outputs, complete=complete)
+        inputs = reading.read_inputs(self._servers)
+        outputs = [pipeline.outputs() for pipeline in self._pipelines]
+        violations = [
+            f"{pipeline.name}: {violation}"
+            for pipeline, steps, found in zip(self._pipelines, looked_at, outputs, strict=True)
+            for violation in oracle.check(steps, inputs, found, complete=complete)
+        ]
+        if complete:
+            violations += [
+                str(each) for found in outputs[1:] for each in oracle.differences(outputs[0], found)
+            ]
         self._outcome.checks += 1
         if violations:
-            shown = "\n".join(map(str, violations[:20]))
+            shown = "\n".join(violations[:20])
             raise ChaosError(
                 f"{len(violations)} violations after {len(self._outcome.rounds)} rounds, step "
-                f"{len(steps)}:\n{shown}"
+                f"{len(looked_at[0])}:\n{shown}"
             )
 
     def _summary(self) -> Outcome:
-        still_open = reading.open_transactions(self._cluster.bootstrap_servers)
+        still_open = reading.open_transactions(self._servers, OUTPUT_TOPICS)
         if still_open:
             raise ChaosError(f"transactions are still open: {'; '.join(still_open)}")
-        steps, outcome = self._feed.steps, self._outcome
+        steps, outcome = [step for each in self._pipelines for step in each.feed.steps], self._outcome
         outcome.steps, outcome.records_in, outcome.records_out = (
             len(steps),
             records_in(steps),
             records_out(steps),
         )
-        outcome.hidden_records = reading.count_hidden(self._cluster.bootstrap_servers)
+        outcome.hidden_records = reading.count_hidden(self._servers, OUTPUT_TOPICS)
         outcome.bursts = dict(self._feeder.done)
         outcome.ended_by_themselves = dict(self._cluster.ended)
         return outcome

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 
 PIPELINE = "chaos"
+TWIN = "chaos-each"
+"""Of `--stateless both`, the pipeline that is planned in each step."""
 NODES = int(os.environ.get("CHAOS_NODES", "1"))
 """Of the pipeline. On several nodes equal keys must share a partition number everywhere, so the counts
 must be equal. From the environment, so that the nodes' processes have the same pipeline; `--nodes` sets it
 there."""
-STATELESS = os.environ.get("CHAOS_STATELESS") == "1"
-"""The pipeline keeps nothing from step to step, so that it is planned once. From the environment, as `NODES`."""
+STATELESS = os.environ.get("CHAOS_STATELESS", "")
+"""The pipeline keeps nothing from step to step and is planned `once`; or is the same and planned in `each` step; or there
+are two of it, so that it is planned in `both` ways; '' if it is another one. From the environment, as `NODES`."""
 KEPT = os.environ.get("CHAOS_KEPT", "")
 """The pipeline keeps state and is planned `once`; or is the same and planned in `each` step, or in `both` ways by turns, as
 its nodes are started; '' if it is another one. From the environment, as `NODES`."""
@@ -35,6 +38,10 @@ def _outputs() -> dict[str, int]:
 INPUTS = _inputs()
 """By topic: partitions. Inputs and outputs are named as their topics."""
 OUTPUTS = _outputs()
+PREFIXES = {PIPELINE: ""} | ({TWIN: "each-"} if STATELESS == "both" else {})
+"""The pipelines that run, beside each other and of the same inputs, with what the names of their output topics begin with."""
+OUTPUT_TOPICS = {prefix + name: count for prefix in PREFIXES.values() for name, count in OUTPUTS.items()}
+"""Of all of them."""
 CHECKPOINTS_VARIABLE = "CHAOS_CHECKPOINTS"
 """Of the nodes' environment: where checkpoints go."""
 CHECKPOINT_EVERY_VARIABLE = "CHAOS_CHECKPOINT_EVERY"

@@ -67,6 +67,30 @@ def check(
     ]
 
 
+def differences(one: Sequence[OutputRecord], other: Sequence[OutputRecord]) -> list[Violation]:
+    """Of two pipelines that do the same with each record of the same input, in steps of their own: rows that differ by a
+    byte, or in whether they are there, or in the partition of their key."""
+    of_one, of_other = Counter(map(_placed, one)), Counter(map(_placed, other))
+    return [
+        Violation(
+            rule,
+            0,
+            f"{rows.total()} rows, such as {'; '.join(map(str, sorted(rows, key=str)[:SHOWN_ROWS]))}",
+        )
+        for rule, rows in (
+            ("in the first alone", of_one - of_other),
+            ("in the other alone", of_other - of_one),
+        )
+        if rows
+    ]
+
+
+def _placed(record: OutputRecord) -> tuple[str, int | None, bytes | None, bytes | None]:
+    """What of a record does not depend on its step. The partition of a row without a key may."""
+    where = record.partition if record.topic == KEYED_OUTPUT else None
+    return record.topic, where, record.key, record.value
+
+
 def _numbers(steps: Sequence[Boundary]) -> Iterator[Violation]:
     """Steps are 1, 2, 3, ...; their times grow; each was committed under a token of its own."""
     tokens: dict[str, int] = {}

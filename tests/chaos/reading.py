@@ -8,7 +8,7 @@ begun anew until it succeeds; what is refused to the end of `READ_TIMEOUT_S` is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -39,19 +39,28 @@ def read_outputs(bootstrap_servers: str, prefix: str = "") -> list[OutputRecord]
     return [replace(record, topic=record.topic.removeprefix(prefix)) for record in found]
 
 
-def count_hidden(bootstrap_servers: str) -> int:
-    """Records of aborted attempts in the outputs: there on the disk, invisible to read_committed."""
-    everything = _read(bootstrap_servers, OUTPUTS, "read_uncommitted", _place)
-    visible = _read(bootstrap_servers, OUTPUTS, "read_committed", _place)
+def ends_of(records: Iterable[InputRecord]) -> dict[tuple[str, int], int]:
+    """By topic and partition: the offset behind the last of these records."""
+    ends: dict[tuple[str, int], int] = {}
+    for record in records:
+        where = record.topic, record.partition
+        ends[where] = max(record.offset + 1, ends.get(where, 0))
+    return ends
+
+
+def count_hidden(bootstrap_servers: str, topics: Collection[str]) -> int:
+    """Records of aborted attempts in these topics: there on the disk, invisible to read_committed."""
+    everything = _read(bootstrap_servers, topics, "read_uncommitted", _place)
+    visible = _read(bootstrap_servers, topics, "read_committed", _place)
     return len(everything) - len(visible)
 
 
-def open_transactions(bootstrap_servers: str) -> list[str]:
-    """Partitions whose last stable offset is below their end: somebody's transaction
+def open_transactions(bootstrap_servers: str, topics: Collection[str]) -> list[str]:
+    """Partitions of these topics whose last stable offset is below their end: somebody's transaction
     still holds their readers back."""
     stable, end = _until_answered(
         lambda: [
-            partition_ends(bootstrap_servers, OUTPUTS, level)
+            partition_ends(bootstrap_servers, topics, level)
             for level in ("read_committed", "read_uncommitted")
         ]
     )

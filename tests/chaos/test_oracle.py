@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.expected import InputRecord
 from tests.chaos.murmur2 import partition_of
 from tests.chaos.names import OUTPUTS
-from tests.chaos.oracle import OutputRecord, check
+from tests.chaos.oracle import OutputRecord, check, differences
 
 
 @dataclass
@@ -246,6 +246,37 @@ def test_while_it_runs_later_steps_are_nobodys_fault() -> None:
     running.steps.pop()
     assert running.rules(complete=False) == set()
     assert running.rules(complete=True) == {"input lost", "stray output"}
+
+
+def in_other_steps() -> list[OutputRecord]:
+    """The same rows, as a pipeline writes them whose steps are others."""
+    moved = [replace(each, step=1, offset=each.offset + 7) for each in history().outputs]
+    return [replace(each, partition=1) if each.topic == "large" else each for each in moved]
+
+
+def test_two_pipelines_may_write_the_same_rows_in_other_steps() -> None:
+    assert differences(history().outputs, in_other_steps()) == []
+
+
+FIRST, OTHER = "in the first alone", "in the other alone"
+
+
+@pytest.mark.parametrize(
+    ("damage", "rules"),
+    [
+        (lambda rows: rows[:-1], [FIRST]),
+        (lambda rows: [*rows, rows[-1]], [OTHER]),
+        (lambda rows: [*rows[:-1], replace(rows[-1], value=(rows[-1].value or b"") + b" ")], [FIRST, OTHER]),
+        (lambda rows: [replace(rows[0], partition=rows[0].partition + 1), *rows[1:]], [FIRST, OTHER]),
+        (lambda rows: [*rows[:-1], replace(rows[-1], key=b"")], [FIRST, OTHER]),
+    ],
+    ids=["a row less", "a row twice", "a byte", "another partition of a key", "a key of nothing"],
+)
+def test_what_two_pipelines_write_differently_is_named(
+    damage: Callable[[list[OutputRecord]], list[OutputRecord]], rules: list[str]
+) -> None:
+    found = differences(history().outputs, damage(in_other_steps()))
+    assert [violation.rule for violation in found] == rules
 
 
 @pytest.mark.parametrize(

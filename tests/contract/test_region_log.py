@@ -21,14 +21,15 @@ from tests.contract.conftest import ProxiedBroker
 from tests.fakes.memory_kafka import Loss
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
 from tests.support.patience import HANG_S
-from tests.support.proxy import END_TXN, Cut, Proxy
+from tests.support.proxy import END_TXN, INIT_PRODUCER_ID, Cut, Proxy
 
 REGION = "orders"
 _DEADLINE_S = HANG_S
 
 MakeLog = Callable[[], RegionLog]
-LoseCommit = Callable[[Cut], None]
-Scenario = Callable[[MakeLog, LoseCommit], Awaitable[None]]
+Lose = Callable[[Cut, int], None]
+"""The next request of this kind, or its answer."""
+Scenario = Callable[[MakeLog, Lose], Awaitable[None]]
 Run = Callable[[Scenario], None]
 
 
@@ -59,8 +60,9 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
 async def _in_memory(scenario: Scenario) -> None:
     topic = MemoryRegionTopic()
 
-    def lose(cut: Cut) -> None:
-        topic.loss = Loss.REQUEST if cut is Cut.REQUEST else Loss.ANSWER
+    def lose(cut: Cut, request: int) -> None:
+        if request == END_TXN:
+            topic.loss = Loss.REQUEST if cut is Cut.REQUEST else Loss.ANSWER
 
     await scenario(lambda: MemoryRegionLog(topic), lose)
 
@@ -77,11 +79,11 @@ async def _on_kafka(scenario: Scenario, proxied: ProxiedBroker) -> None:
             stack.push_async_callback(log.close)
             return log
 
-        await scenario(make, lambda cut: proxy.cut_next(END_TXN, cut))
+        await scenario(make, lambda cut, request: proxy.cut_next(request, cut))
 
 
 def test_what_was_written_is_read_by_all_in_its_order(run: Run) -> None:
-    async def scenario(make: MakeLog, lose: LoseCommit) -> None:
+    async def scenario(make: MakeLog, lose: Lose) -> None:
         writer, reader = make(), make()
         assert await writer.take() == []
         await writer.write([beat(1), RegionCut(REGION, 1, 5, ())])
@@ -96,7 +98,7 @@ def test_what_was_written_is_read_by_all_in_its_order(run: Run) -> None:
 
 
 def test_whoever_takes_the_log_fences_whoever_had_it_and_knows_all(run: Run) -> None:
-    async def scenario(make: MakeLog, lose: LoseCommit) -> None:
+    async def scenario(make: MakeLog, lose: Lose) -> None:
         older, newer = make(), make()
         await older.take()
         await older.write([beat(1)])
@@ -113,7 +115,7 @@ def test_whoever_takes_the_log_fences_whoever_had_it_and_knows_all(run: Run) -> 
 
 
 def test_nobody_writes_who_has_not_taken_it(run: Run) -> None:
-    async def scenario(make: MakeLog, lose: LoseCommit) -> None:
+    async def scenario(make: MakeLog, lose: Lose) -> None:
         log = make()
         await log.read()
         with pytest.raises(FencedError):
@@ -124,16 +126,39 @@ def test_nobody_writes_who_has_not_taken_it(run: Run) -> None:
 
 @pytest.mark.parametrize("cut", Cut)
 def test_what_became_of_a_commit_is_known_once_it_is_taken_again(run: Run, cut: Cut) -> None:
-    async def scenario(make: MakeLog, lose: LoseCommit) -> None:
+    async def scenario(make: MakeLog, lose: Lose) -> None:
         log = make()
         await log.take()
         await log.write([beat(1)])
-        lose(cut)
+        lose(cut, END_TXN)
         with pytest.raises(CommitUnknownError):
             await log.write([beat(2)])
         found = await log.take()
         assert found in ([], [beat(2)])
         await log.write([beat(3)])
         assert await shown(make(), 2 + len(found)) == [beat(1), *found, beat(3)]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cut", Cut)
+def test_what_is_committed_is_known_to_who_wrote_it_whatever_becomes_of_the_next_producer(
+    run: Run, cut: Cut
+) -> None:
+    """Where Kafka does not tell it with the commit, it is asked for then: who wrote took the write for one that had failed,
+    passed over its records, and wrote others under their numbers."""
+
+    async def scenario(make: MakeLog, lose: Lose) -> None:
+        log = make()
+        await log.take()
+        await log.write([beat(1)])
+        lose(cut, INIT_PRODUCER_ID)
+        await log.write([beat(2)])
+        try:
+            await log.write([beat(3)])
+        except FencedError:
+            assert await log.take() == []
+            await log.write([beat(3)])
+        assert await shown(make(), 3) == [beat(1), beat(2), beat(3)]
 
     run(scenario)

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.model import EMPTY
-from tests.golden.cluster import FOLDER, SEEDS, fold, read
+from kcontrol.core.cluster.model import EMPTY, FIRST_LEVEL, LATEST_LEVEL
+from kcontrol.wire.cluster import KINDS
+from tests.golden.cluster import FOLDER, NAMES, PLAYED, fold, read, what_is_in
+
+PATHS = sorted(FOLDER.glob("*.json"))
+PARTS = {"unable", "bad", "bounds", "kept", "stood by"}
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_an_old_log_makes_the_values_that_it_made(path: Path) -> None:
     log, digests = read(path)
     assert fold(log) == digests
@@ -28,4 +32,16 @@ def test_one_entry_less_makes_another_value() -> None:
 
 
 def test_every_log_is_there() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} >= set(SEEDS), "run python -m tests.golden.make"
+    assert {path.stem for path in PATHS} >= set(NAMES), "run python -m tests.golden.make"
+
+
+def test_each_has_what_it_is_there_for() -> None:
+    for name, played in PLAYED.items():
+        assert played.has <= what_is_in(read(FOLDER / f"{name}.json")[0]), name
+
+
+def test_every_kind_of_entry_and_every_level_is_in_one() -> None:
+    """A new kind, a new level or a new part of the value comes with a log that has it (tests/golden/cluster.py)."""
+    found = set[str]().union(*(what_is_in(read(path)[0]) for path in PATHS))
+    levels = {f"level {level}" for level in range(FIRST_LEVEL, LATEST_LEVEL + 1)}
+    assert {*KINDS, *levels, *PARTS} - found == set()

@@ -1,4 +1,5 @@
-"""One broker behind a proxy for all tests whose connections break: to start one for each would take more time than they do."""
+"""One broker behind a proxy for all tests whose connections break, and one for all that kill or pause it: to start one for each
+would take more time than they do."""
 
 from __future__ import annotations
 
@@ -39,6 +40,7 @@ def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[E
     properties = proxied_properties(port, controller, behind, before)
     with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
         yield broker, behind, before
+        broker.kill()
 
 
 @pytest.fixture
@@ -48,3 +50,20 @@ def behind_proxy(proxied_broker: tuple[EmbeddedBroker, int, int]) -> Iterator[Be
     with proxied(through, before, behind) as proxy:
         yield BehindProxy(broker.settings, through, proxy)
     close_clients()  # The next test has another proxy at this port.
+
+
+@pytest.fixture(scope="session")
+def _mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tmp_path_factory.mktemp("mortal")) as broker:
+        yield broker
+        broker.kill()
+
+
+@pytest.fixture
+def mortal_broker(_mortal: EmbeddedBroker) -> Iterator[EmbeddedBroker]:
+    """One that a test may kill and pause; it is there again for the next one."""
+    yield _mortal
+    if _mortal.is_running:
+        _mortal.resume()
+    _mortal.start()
+    close_clients()  # Those of the next test have seen nothing of it.

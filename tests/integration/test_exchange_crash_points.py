@@ -1,13 +1,14 @@
 """SIGKILL of a node, or of the coordinator, in each stage of a step whose rows meet across two nodes.
 
 One pipeline lives through all of them; the other node is never touched. The points are those of `tests.support.crashing`.
+The one that tells is in `test_reset_exchange`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.integration.recovery import until_dead
 from tests.support.exchanged import FILE, Exchanged
 from tests.support.processes import KcontrolProcess
 
-pytestmark = pytest.mark.timeout(3_600)
+pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
 
 PATIENCE_S = 600.0
 """For anything, of which there are three JVMs at once here; nothing is asserted about time."""
@@ -51,18 +52,24 @@ COORDINATOR_POINTS = (
 
 @dataclass
 class Nodes:
-    """The processes of one pipeline on two nodes."""
+    """The processes of one pipeline on two nodes. env: what its file is told besides."""
 
     pipeline: Exchanged
     directory: Path
     stack: ExitStack
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def work(self) -> Path:
+        """Where `kcontrol run --data-dir` with the directory `data` has its nodes work."""
+        return self.directory / "data" / "nodes"
 
     def node(self, node: int, life: str = "", crash_at: str = "") -> KcontrolProcess:
         where = [
             "--node",
             str(node),
             "--work-dir",
-            str(self.directory / f"work-{node}"),
+            str(self.work),
             "--master",
             "local[1]",
         ]
@@ -73,6 +80,17 @@ class Nodes:
             f"coordinator{life}", crash_at, "coordinator", "--instance", f"{self.pipeline.name}-it"
         )
 
+    def node_dies_at(self, points: Sequence[str]) -> None:
+        """One life of node 0 after the other, each killed at its point, and one that takes up what was left."""
+        for number, point in enumerate(points):
+            self.pipeline.produce(RECORDS)
+            doomed = self.node(0, f"-{number}", crash_at=point)
+            until_dead(doomed, point, PATIENCE_S)
+            doomed.sweep()
+        self.pipeline.produce(RECORDS)
+        self.node(0, "-last")
+        self.until_done("the last life of the node has taken up what was left")
+
     def until_done(self, what: str) -> None:
         self.pipeline.until_done(what, PATIENCE_S)
 
@@ -80,6 +98,7 @@ class Nodes:
         module = "tests.support.crashing" if crash_at else "kcontrol.cli"
         env = {
             **self.pipeline.env,
+            **self.env,
             "CRASH_AT": crash_at,
             "XDG_DATA_HOME": str(self.directory / "xdg"),
         }
@@ -93,28 +112,13 @@ def nodes(settings: ClusterSettings, tmp_path: Path) -> Iterator[Nodes]:
         yield Nodes(Exchanged(settings, ("spent",)), tmp_path, stack)
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param((TELLING_POINT,), id="the one that tells"),
-        pytest.param(NODE_POINTS, marks=pytest.mark.heavy, id="all"),
-    ],
-)
-def test_a_node_dies_at_each_stage_and_comes_back_alone(nodes: Nodes, points: Sequence[str]) -> None:
+def test_a_node_dies_at_each_stage_and_comes_back_alone(nodes: Nodes) -> None:
     nodes.coordinator()
     nodes.node(1)
-    for number, point in enumerate(points):
-        nodes.pipeline.produce(RECORDS)
-        doomed = nodes.node(0, f"-{number}", crash_at=point)
-        until_dead(doomed, point, PATIENCE_S)
-        doomed.sweep()
-    nodes.pipeline.produce(RECORDS)
-    nodes.node(0, "-last")
-    nodes.until_done("the last life of the node has taken up what was left")
+    nodes.node_dies_at(NODE_POINTS)
     nodes.pipeline.check()
 
 
-@pytest.mark.heavy
 def test_the_coordinator_dies_between_stages(nodes: Nodes) -> None:
     for node in (0, 1):
         nodes.node(node).says("joins", PATIENCE_S)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -17,7 +17,6 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.conftest import BehindProxy
 from tests.integration.data_path import DEADLINE_S, table_rows, topic_id
-from tests.support.ports import free_ports
 from tests.support.proxy import Cut
 from tests.support.topics import create_topic
 
@@ -100,18 +99,17 @@ def test_a_connection_that_breaks_in_the_middle(behind_proxy: BehindProxy, cut: 
     assert [row["offset"] for row in rows] == list(range(200))
 
 
-def test_a_broker_that_dies_and_comes_back(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    with EmbeddedBroker(tmp_path, port=port) as broker:
-        create_topic(broker.settings, "t")
-        fill(broker.settings, "t", 200)
-        wanted = topic_id(broker.settings, "t")
-        limits = ReadLimits(fetch_max_bytes=1, together_bytes=1, deadline_ms=round(DEADLINE_S * 1_000))
-        found = RangeReader(broker.settings, limits).read("in", "t", wanted, 0, 0, 200)
-        batches = [next(found)]
-        broker.kill()
-        with pytest.raises(RetriableError, match="reading offsets 0 to 1 did not succeed within 300 ms"):
-            list(RangeReader(broker.settings, ReadLimits(deadline_ms=300)).read("in", "t", wanted, 0, 0, 1))
-        broker.start()
-        rows = table_rows([*batches, *found])
-        assert [row["offset"] for row in rows] == list(range(200))
+def test_a_broker_that_dies_and_comes_back(mortal_broker: EmbeddedBroker) -> None:
+    broker, topic = mortal_broker, f"dying-{secrets.token_hex(3)}"
+    create_topic(broker.settings, topic)
+    fill(broker.settings, topic, 200)
+    wanted = topic_id(broker.settings, topic)
+    limits = ReadLimits(fetch_max_bytes=1, together_bytes=1, deadline_ms=round(DEADLINE_S * 1_000))
+    found = RangeReader(broker.settings, limits).read("in", topic, wanted, 0, 0, 200)
+    batches = [next(found)]
+    broker.kill()
+    with pytest.raises(RetriableError, match="reading offsets 0 to 1 did not succeed within 300 ms"):
+        list(RangeReader(broker.settings, ReadLimits(deadline_ms=300)).read("in", topic, wanted, 0, 0, 1))
+    broker.start()
+    rows = table_rows([*batches, *found])
+    assert [row["offset"] for row in rows] == list(range(200))

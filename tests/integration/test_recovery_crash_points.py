@@ -1,5 +1,5 @@
 """SIGKILL between any two messages of the step protocol: the coordinator's side and the node's
-side, one point after another.
+side, one point after another. `test_recovery_wiped` has those that tell.
 
 The points are named by the messages of `kcontrol.core.events`; `tests.support.crashing` says how. One
 pipeline lives through all of them, so that each crash also finds what the ones before it have left behind.
@@ -15,7 +15,7 @@ import pytest
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, stage
 
-pytestmark = pytest.mark.timeout(1_200)
+pytestmark = [pytest.mark.timeout(1_200), pytest.mark.heavy]
 
 COORDINATOR_POINTS = (
     "Publish.Claim:1",
@@ -63,28 +63,14 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param(TELLING_COORDINATOR_POINTS, id="that tell"),
-        pytest.param(COORDINATOR_POINTS, marks=pytest.mark.heavy, id="all"),
-    ],
-)
-def test_the_coordinator_dies_at_each_point_of_its_protocol(running: Stage, points: tuple[str, ...]) -> None:
+def test_the_coordinator_dies_at_each_point_of_its_protocol(running: Stage) -> None:
     node = running.node()
     node.says("joins", PATIENCE_S)
-    running.coordinator_dies_at(points, RECORDS)
+    running.coordinator_dies_at(COORDINATOR_POINTS, RECORDS)
     running.orders.check()
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param(TELLING_NODE_POINTS, id="that tell"),
-        pytest.param(NODE_POINTS, marks=pytest.mark.heavy, id="all"),
-    ],
-)
-def test_the_node_dies_at_each_point_of_its_protocol(running: Stage, points: tuple[str, ...]) -> None:
+def test_the_node_dies_at_each_point_of_its_protocol(running: Stage) -> None:
     running.coordinator()
-    running.node_dies_at(points, RECORDS)
+    running.node_dies_at(NODE_POINTS, RECORDS)
     running.orders.check()

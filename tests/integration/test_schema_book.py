@@ -135,9 +135,19 @@ def test_what_was_unknown_in_an_attempt_stays_so_in_it_and_is_asked_for_in_the_n
 
 def test_an_attempt_asks_for_no_more_unknown_ids_than_it_may(book: MakeBook, registry: Registry) -> None:
     found = book(max_unknown_ids=3)
-    assert not found.of_inputs(range(100, 110), asked(5))
-    assert not found.of_inputs(range(110, 120), asked(5))
-    assert len(registry.asked) == 3
+    assert not found.of_inputs([100, 101], asked(5))
+    with pytest.raises(RegistryAwayError, match="does not know more than 3 of the schemas that step 5 meets"):
+        found.of_inputs(range(110, 120), asked(5))
+    assert len(registry.asked) == 4
+    assert not found.of_inputs([100, 101, 102], asked(5, serial=2))
+
+
+def test_any_number_of_ids_that_are_registered_are_found(book: MakeBook, registry: Registry) -> None:
+    found = book(max_unknown_ids=3)
+    known = [
+        registry.add(f"in{number}-value", ORDER.replace("Order", f"Order{number}")) for number in range(5)
+    ]
+    assert set(found.of_inputs([90, *known, 91], asked(5))) == set(known)
 
 
 def test_what_is_run_again_asks_no_registry_and_writes_nothing(

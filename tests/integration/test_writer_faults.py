@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+import secrets
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.conftest import BehindProxy
 from tests.integration.data_path import DEADLINE_S, Owner, consume
-from tests.support.ports import free_ports
 from tests.support.proxy import PRODUCE, Cut
 from tests.support.topics import create_topic
 
@@ -171,58 +170,57 @@ def test_a_lost_answer_neither_loses_nor_repeats(behind_proxy: BehindProxy, cut:
     assert seen(direct, topic) == wanted(400)
 
 
-def test_a_broker_that_restarts_and_one_that_does_not(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    with EmbeddedBroker(tmp_path, port=port) as broker:
-        create_topic(broker.settings, "t")
-        owner = Owner(broker.settings)
-        owner.begin([("t", 0)])
-        patient = writer_of(
-            broker.settings,
-            owner,
-            "t",
-            WriteLimits(max_batch_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000)),
-        )
-        patient.write(values(100, size=60), zeros(100))
-        broker.kill()
-        impatient = writer_of(broker.settings, owner, "t", WriteLimits(deadline_ms=200))
-        impatient.write(values(1), zeros(1))
-        with pytest.raises(
-            RetriableError, match=r"step 3, output 'out', topic 't', partition 0: writing did not succeed"
-        ):
-            impatient.finish()
-        broker.start()
-        patient.write(values(100, "w", size=60), zeros(100))
-        assert patient.finish()[0].records == 200
-        owner.end(commit=True)
-        assert seen(broker.settings, "t") == wanted(100) + wanted(100, "w")
+def test_a_broker_that_restarts_and_one_that_does_not(mortal_broker: EmbeddedBroker) -> None:
+    broker, topic = mortal_broker, f"restarting-{secrets.token_hex(3)}"
+    create_topic(broker.settings, topic)
+    owner = Owner(broker.settings)
+    owner.begin([(topic, 0)])
+    patient = writer_of(
+        broker.settings,
+        owner,
+        topic,
+        WriteLimits(max_batch_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000)),
+    )
+    patient.write(values(100, size=60), zeros(100))
+    broker.kill()
+    impatient = writer_of(broker.settings, owner, topic, WriteLimits(deadline_ms=200))
+    impatient.write(values(1), zeros(1))
+    with pytest.raises(
+        RetriableError, match=r"step 3, output 'out', topic '\w+-\w+', partition 0: writing did not succeed"
+    ):
+        impatient.finish()
+    broker.start()
+    patient.write(values(100, "w", size=60), zeros(100))
+    assert patient.finish()[0].records == 200
+    owner.end(commit=True)
+    assert seen(broker.settings, topic) == wanted(100) + wanted(100, "w")
 
 
-def test_stopping_a_writer_that_waits_for_a_silent_broker(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path) as broker:
-        create_topic(broker.settings, "t")
-        owner = Owner(broker.settings)
-        owner.begin([("t", 0)])
-        patient = WriteLimits(max_batch_bytes=1000, buffer_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000))
-        writer = writer_of(broker.settings, owner, "t", patient)
-        writer.write(values(1), zeros(1))
-        broker.pause()
-        try:
-            failures: list[BaseException] = []
+def test_stopping_a_writer_that_waits_for_a_silent_broker(mortal_broker: EmbeddedBroker) -> None:
+    broker, topic = mortal_broker, f"silent-{secrets.token_hex(3)}"
+    create_topic(broker.settings, topic)
+    owner = Owner(broker.settings)
+    owner.begin([(topic, 0)])
+    patient = WriteLimits(max_batch_bytes=1000, buffer_bytes=1000, deadline_ms=round(DEADLINE_S * 1_000))
+    writer = writer_of(broker.settings, owner, topic, patient)
+    writer.write(values(1), zeros(1))
+    broker.pause()
+    try:
+        failures: list[BaseException] = []
 
-            def fill() -> None:
-                try:
-                    writer.write(values(1000, size=60), zeros(1000))
-                except StepFailedError as error:
-                    failures.append(error)
+        def fill() -> None:
+            try:
+                writer.write(values(1000, size=60), zeros(1000))
+            except StepFailedError as error:
+                failures.append(error)
 
-            filling = threading.Thread(target=fill)
-            filling.start()
-            writer.abort()
-            filling.join(DEADLINE_S)
-            assert not filling.is_alive()
-            assert "told to stop" in str(failures[0])
-            with pytest.raises(StepFailedError, match="told to stop"):
-                writer.finish()
-        finally:
-            broker.resume()
+        filling = threading.Thread(target=fill)
+        filling.start()
+        writer.abort()
+        filling.join(DEADLINE_S)
+        assert not filling.is_alive()
+        assert "told to stop" in str(failures[0])
+        with pytest.raises(StepFailedError, match="told to stop"):
+            writer.finish()
+    finally:
+        broker.resume()

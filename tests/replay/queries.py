@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import DoubleType
 
 import kcontrol
 
@@ -26,6 +28,24 @@ def fields(frame: DataFrame) -> DataFrame:
 
 def stateless(events: DataFrame) -> Any:
     return {"out": fields(events).filter("n >= 0").select("name", (F.col("n") * 2).alias("n"))}
+
+
+def both(events: DataFrame, others: DataFrame) -> Any:
+    return {"out": fields(events).unionByName(fields(others)).select("name", "n")}
+
+
+@F.pandas_udf(DoubleType())  # type: ignore[call-overload]
+def halved(numbers: pd.Series) -> pd.Series:
+    return numbers / 2
+
+
+def in_pandas(events: DataFrame) -> Any:
+    return {"out": fields(events).select("name", halved("n").alias("n"))}
+
+
+def parsed(events: DataFrame) -> Any:
+    """Of an input that has the fields already."""
+    return {"out": events.select("name", "n")}
 
 
 def update(events: DataFrame) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
 
 from kcontrol.adapters.spark.query.once import ONCE
 from kcontrol.definition.parts import TaskLayout
@@ -20,14 +19,9 @@ KEYED = {"value_format": "json", "key": "name"}
 WIDE = TaskLayout(max_tasks=3, records_per_task=4, shuffle_partitions=2)
 NARROW = TaskLayout(max_tasks=1, records_per_task=4, shuffle_partitions=2)
 
-
-def both(events: DataFrame, others: DataFrame) -> Any:
-    return {"out": queries.fields(events).unionByName(queries.fields(others)).select("name", "n")}
-
-
 STAYING = (queries.stateless, ["events"], {"out": (2, JSON)})
 SPREAD = (queries.stateless, ["events"], {"out": (3, KEYED)})
-TWO = (both, ["events", "others"], {"out": (2, JSON)})
+TWO = (queries.both, ["events", "others"], {"out": (2, JSON)})
 CASES = [
     pytest.param(*STAYING, True, id="rows stay in their tasks, planned once"),
     pytest.param(*STAYING, False, marks=pytest.mark.heavy, id="rows stay in their tasks, planned each step"),

@@ -1,5 +1,5 @@
 """Every kind of query runs, is cancelled at a random moment, rolled back and replayed, and
-gives the same to the last bit."""
+gives the same to the last bit; and so it does the other way, if it was planned once."""
 
 from __future__ import annotations
 
@@ -27,23 +27,39 @@ from tests.unit.core.made import checkpoint
 STEPS = 5
 JSON = {"value_format": "json"}
 KEYED = {"value_format": "json", "key": "name"}
+EVENTS: dict[str, Any] = {"events": (2, {})}
+STRICT = {
+    "value_format": "json",
+    "schema": queries.SCHEMA,
+    "on_bad_record": "dead_letter",
+    "dead_letter_topic": 2,
+}
 SPREAD = TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
 """Cuts even these small steps into several tasks."""
 
+HEAVY = pytest.mark.heavy
 CASES = [
     pytest.param(
-        [queries.stateless], ["events"], {"out": (2, JSON)}, id="stateless, rows stay in their tasks"
+        [queries.stateless],
+        ["events"],
+        {"out": (2, JSON)},
+        marks=HEAVY,
+        id="stateless, rows stay in their tasks",
     ),
     pytest.param([queries.stateless], ["events"], {"out": (3, KEYED)}, id="stateless, keyed"),
     pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
     pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append with a watermark"),
-    pytest.param([queries.union], ["events", "others"], {"out": (2, KEYED)}, id="union of two inputs"),
-    pytest.param([queries.join], ["events", "others"], {"out": (2, JSON)}, id="join of two inputs"),
+    pytest.param(
+        [queries.union], ["events", "others"], {"out": (2, KEYED)}, marks=HEAVY, id="union of two inputs"
+    ),
+    pytest.param(
+        [queries.join], ["events", "others"], {"out": (2, JSON)}, marks=HEAVY, id="join of two inputs"
+    ),
     pytest.param(
         [queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"
     ),
     pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
-    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, id="current_timestamp"),
+    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, marks=HEAVY, id="current_timestamp"),
     pytest.param(
         [queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"
     ),
@@ -59,9 +75,15 @@ CASES = [
         [queries.nothing], ["events"], {"out": (1, JSON)}, id="a plan that Spark proves to be empty"
     ),
     pytest.param(
-        [queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"
+        [queries.routed],
+        ["events"],
+        {"out": (2, JSON), "more": (3, JSON)},
+        marks=HEAVY,
+        id="one frame, two outputs",
     ),
 ]
+"""Heavy are those whose like is replayed by a test below, in `test_fewer_tasks` or `test_once_with_state`, or as part of
+another of these."""
 
 
 @pytest.mark.parametrize(("functions", "inputs", "outputs"), CASES)
@@ -81,10 +103,11 @@ def test_replays_to_the_same_digests(
         check_committed(stepper)
         await stepper.new_incarnation()
         assert last in stepper.engine.openable() or stepper.bound.planning == ONCE, "then it can open any"
-        for back_to in (2, 0):
-            await stepper.engine.open(back_to, create=back_to == 0)
-            for step in range(back_to + 1, last + 1):
-                await stepper.replay(step)
+        await replay_from(stepper, 2)
+        await replay_from(stepper, 0)
+        if stepper.bound.planning == ONCE:
+            await stepper.plan(False)
+            await replay_from(stepper, 0)
         feed(stepper, inputs, STEPS + 1, dice)
         await step_and_its_empty_ones(stepper)
         check_committed(stepper)
@@ -95,17 +118,28 @@ def test_replays_to_the_same_digests(
 
 
 @pytest.mark.parametrize(
-    ("query", "outputs"),
+    ("query", "inputs", "outputs"),
     [
         pytest.param(
-            queries.stateless, {"out": (2, JSON)}, marks=pytest.mark.heavy, id="rows stay in their tasks"
+            *(queries.stateless, EVENTS, {"out": (2, JSON)}),
+            marks=pytest.mark.heavy,
+            id="rows stay in their tasks",
         ),
-        pytest.param(queries.stateless, {"out": (3, KEYED)}, id="keyed"),
-        pytest.param(queries.routed, {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
+        pytest.param(queries.stateless, EVENTS, {"out": (3, KEYED)}, id="keyed"),
+        pytest.param(
+            queries.routed, EVENTS, {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"
+        ),
+        pytest.param(queries.both, EVENTS | {"others": (2, {})}, {"out": (2, JSON)}, id="two inputs"),
+        pytest.param(queries.in_pandas, EVENTS, {"out": (3, KEYED)}, id="a pandas UDF"),
+        pytest.param(queries.parsed, {"events": (2, STRICT)}, {"out": (2, JSON)}, id="dead letters"),
     ],
 )
 def test_planned_once_and_for_each_step_give_the_same(
-    run_scenario: RunScenario, tmp_path: Path, query: Callable[..., Any], outputs: dict[str, Any]
+    run_scenario: RunScenario,
+    tmp_path: Path,
+    query: Callable[..., Any],
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
 ) -> None:
     """Each way runs the other's steps again, and goes on after them on the same disk. What either saves is
     needed by neither."""
@@ -117,11 +151,11 @@ def test_planned_once_and_for_each_step_give_the_same(
             await stepper.plan(once)
             assert (stepper.bound.planning == ONCE) is once
             last = len(stepper.log)
-            await stepper.engine.open(0, create=True)
-            for step in range(1, last + 1):
-                await stepper.replay(step)
+            await replay_from(stepper, 0)
             for step in range(last + 1, last + 3):
-                feed(stepper, ["events"], step, dice)
+                feed(stepper, list(inputs), step, dice)
+                if inputs["events"][1]:
+                    stepper.produce("events", [(b"bad", f"{step}".encode())], partition=step % 2)
                 await stepper.step()
             await stepper.engine.pin(last + 2)
             saved = await stepper.engine.save(last + 2, 1, tmp_path.as_uri())
@@ -129,13 +163,11 @@ def test_planned_once_and_for_each_step_give_the_same(
             made = replace(checkpoint(last + 2, nodes=1), location=tmp_path.as_uri(), parts=(part,))
             assert await stepper.engine.restorable([made]) == ()
         await stepper.plan(False)
-        await stepper.engine.open(0, create=True)
-        for step in range(1, len(stepper.log) + 1):
-            await stepper.replay(step)
+        await replay_from(stepper, 0)
         check_committed(stepper)
         assert not stepper.failures
 
-    run_scenario([query], scenario, {"events": (2, {})}, outputs, layout=SPREAD)
+    run_scenario([query], scenario, inputs, outputs, layout=SPREAD)
 
 
 def test_every_form_of_now_is_the_steps_time(run_scenario: RunScenario) -> None:
@@ -173,6 +205,13 @@ def feed(stepper: Stepper, inputs: list[str], step: int, dice: random.Random) ->
                 for _ in range(dice.randrange(1, 8))
             ]
             stepper.produce(name, [(None, json.dumps(record).encode()) for record in records], partition)
+
+
+async def replay_from(stepper: Stepper, step: int) -> None:
+    """All steps after this one."""
+    await stepper.engine.open(step, create=step == 0)
+    for number in range(step + 1, len(stepper.log) + 1):
+        await stepper.replay(number)
 
 
 async def step_and_its_empty_ones(stepper: Stepper) -> StepBoundary:

@@ -20,7 +20,10 @@ from tests.support.restoring import restored_from
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 CASES = [
-    pytest.param([queries.update], {"out": (3, KEYED)}, False, id="aggregate, changelogs"),
+    # The next one makes the same steps on changelogs, after those on snapshots.
+    pytest.param(
+        [queries.update], {"out": (3, KEYED)}, False, marks=pytest.mark.heavy, id="aggregate, changelogs"
+    ),
     pytest.param([queries.update], {"out": (3, KEYED)}, True, id="aggregate, a snapshot and changelogs"),
     pytest.param([queries.outer_join], {"out": (2, JSON)}, True, id="stream-stream outer join"),
     pytest.param([queries.timers], {"out": (2, JSON)}, False, id="transformWithState"),

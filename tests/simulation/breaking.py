@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
 
 from tests.simulation.faults import Fault
 from tests.simulation.invariants import Violation
-from tests.simulation.schedule import moments_of_its_own, prepared_moments, run_schedule
+from tests.simulation.moments import Moment
+from tests.simulation.schedule import MOMENTS, beginning, run_schedule
 
 SCHEDULES = 4_000
 Patches = tuple[AbstractContextManager[Any], ...]
@@ -48,28 +50,50 @@ class Rule:
 
 def check_breaks(rule: Rule) -> None:
     """Fail unless one of so many schedules breaks the rule's invariant while it is switched off."""
-    found = set()
-    with ExitStack() as stack:
-        stack.enter_context(
-            moments_of_its_own() if rule.saving else prepared_moments(rule.patient, rule.stages, rule.wide)
-        )
-        for one in rule.broken():
-            stack.enter_context(one)
-        for seed in range(rule.begin, rule.begin + SCHEDULES):
-            try:
-                run_schedule(
-                    seed,
-                    Counter(),
-                    likely=rule.likely,
-                    replicas=rule.replicas,
-                    patient=rule.patient,
-                    epochs=rule.epochs,
-                    stages=rule.stages,
-                    saving=rule.saving,
-                    wide=rule.wide,
-                )
-            except Violation as violation:
-                if violation.name == rule.invariant:
-                    return
-                found.add(violation.name)
+    found: set[str] = set()
+    seeds = range(rule.begin, rule.begin + SCHEDULES)
+    for some in [seeds] if rule.saving else _more_and_more(seeds):
+        with ExitStack() as stack:
+            stack.enter_context(MOMENTS.of_its_own() if rule.saving else MOMENTS.prepared(_begun(rule, some)))
+            for one in rule.broken():
+                stack.enter_context(one)
+            if _is_found(rule, some, found):
+                return
     pytest.fail(f"{SCHEDULES} schedules did not find '{rule.invariant}', only {found or 'nothing'}")
+
+
+def _more_and_more(seeds: range) -> Iterator[range]:
+    """All, in parts: the first ones find it, mostly."""
+    size = 1
+    while seeds:
+        yield seeds[:size]
+        seeds, size = seeds[size:], 2 * size
+
+
+def _begun(rule: Rule, seeds: range) -> Iterator[Moment]:
+    """Where their schedules begin."""
+    for seed in seeds:
+        yield beginning(seed, Random(seed), rule.patient, rule.stages, rule.saving, rule.wide)
+
+
+def _is_found(rule: Rule, seeds: range, found: set[str]) -> bool:
+    """Whether one of their schedules breaks the rule's invariant; others that break are noted."""
+    for seed in seeds:
+        try:
+            run_schedule(
+                seed,
+                Counter(),
+                likely=rule.likely,
+                replicas=rule.replicas,
+                patient=rule.patient,
+                epochs=rule.epochs,
+                stages=rule.stages,
+                saving=rule.saving,
+                wide=rule.wide,
+            )
+        except Violation as violation:
+            if violation.name == rule.invariant:
+                print(f"seed {seed}")  # noqa: T201
+                return True
+            found.add(violation.name)
+    return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.schedule import forget_moments
+from tests.simulation.schedule import MOMENTS
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -14,4 +14,4 @@ def other_tests_have_room() -> Iterator[None]:
     """Else a collection of garbage would look at all beginnings of schedules, for half a minute on a busy machine, in the
     middle of whatever test comes later."""
     yield
-    forget_moments()
+    MOMENTS.forget()

@@ -1,7 +1,7 @@
 """One schedule: a seeded choice of what happens next, over and over, and then a world without
 faults that must make progress.
 
-A schedule begins at a random moment of a run without faults, of which every moment is kept, so that no time
+A schedule begins at a random moment of a run without faults (moments.py), so that little time
 is spent on getting there. Each has a random choice of the faults (swarm testing, Groce et al. 2012): a few
 that come often find what all of them together would hide. Everything random comes from one generator, so a
 seed is a schedule for ever.
@@ -9,10 +9,7 @@ seed is a schedule for ever.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 
 from kcontrol.core.coordinator.table import State
@@ -26,9 +23,11 @@ from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
 from tests.simulation.live_layout import asked, to_follow
+from tests.simulation.moments import Kind, Moment, Moments
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 from tests.simulation.states import MEANWHILE
+from tests.simulation.world import twin_of
 
 _NODES = (1, 2, 3)
 _CLOCKS_MS = (0, 500)
@@ -52,105 +51,6 @@ _STAGES_EVERY = 8
 _STAGES = (1, 2, 1, 3)
 _LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
-
-
-_made: dict[tuple[object, ...], tuple[Fleet, ...]] = {}
-"""Beginnings, by all that they were made of."""
-_others: list[dict[tuple[object, ...], tuple[Fleet, ...]]] = []
-"""Set aside while those of a core with a rule switched off are made."""
-
-
-@contextmanager
-def moments_of_its_own() -> Iterator[None]:
-    """What begins in here begins at moments that are made in here, and forgotten at the end: a core with a rule switched off
-    must not make those of others."""
-    _others.append(dict(_made))
-    _made.clear()
-    try:
-        yield
-    finally:
-        _made.clear()
-        _made.update(_others.pop())
-
-
-def forget_moments() -> None:
-    """For a process that makes no more schedules."""
-    _made.clear()
-    gc.unfreeze()
-    gc.collect()
-
-
-def _moments(
-    nodes: int,
-    clock_ms: int,
-    impatient: bool,
-    checkpoints: int,
-    stateful: bool,
-    patient: bool,
-    stages: int,
-    wide: bool = False,
-) -> tuple[Fleet, ...]:
-    """Every moment of a run without faults; made once."""
-    key = (nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
-    if key not in _made:
-        with _no_garbage_collected():
-            _made[key] = _make_moments(*key)
-            if not _others:
-                gc.freeze()  # They stay, and are gigabytes: each collection that looks at them takes seconds.
-    return _made[key]
-
-
-@contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Nearly all that is made in here is kept: to look for what is not takes half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _make_moments(
-    nodes: int,
-    clock_ms: int,
-    impatient: bool,
-    checkpoints: int,
-    stateful: bool,
-    patient: bool,
-    stages: int,
-    wide: bool,
-) -> tuple[Fleet, ...]:
-    random = Random(7)
-    spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
-    fleet = Fleet(spec, random, stages)
-    schedule = Schedule(fleet, Counter())
-    moments = [fleet.clone(random)]
-    while len(moments) < (_MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS):
-        before = fleet.world.events
-        schedule.nothing_wrong()
-        if fleet.world.events > before:
-            moments.append(fleet.clone(random))
-    return tuple(moments)
-
-
-@contextmanager
-def prepared_moments(patient: bool = False, stages: int = 1, wide: bool = False) -> Iterator[None]:
-    """All beginnings are made before the block, with the core as it is before it; one that is made in it fails."""
-    _prepare_moments(patient, stages, wide)
-    made = set(_made)
-    yield
-    assert made == set(_made), f"these were made with a rule switched off: {set(_made) - made}"
-
-
-def _prepare_moments(patient: bool, stages: int, wide: bool) -> None:
-    for nodes in _NODES:
-        for checkpoints in range(len(CHECKPOINTS)):
-            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient, stages, wide)
-            for clock_ms in _CLOCKS_MS[:1] if patient else _CLOCKS_MS:
-                for impatient in (False, True):
-                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient, stages, wide)
 
 
 class Schedule:
@@ -204,6 +104,21 @@ class Schedule:
                 break
         if to_progress:
             self._settle()
+
+    def twin(self) -> Schedule:
+        """Another one, in a world of its own, that goes on as this one would."""
+        random = Random(0)
+        random.setstate(self.random.getstate())
+        twin = twin_of(self)
+        twin.random, twin.fleet = random, self.fleet.clone(random)
+        twin.world = twin.fleet.world
+        return twin
+
+    def until_decided(self) -> None:
+        """With nothing wrong, until the cores have decided something: to the next moment that differs."""
+        before = self.world.events
+        while self.world.events == before:
+            self.nothing_wrong()
 
     def decided(self) -> int:
         """How many events the cores have decided."""
@@ -393,6 +308,38 @@ def with_stages(seed: int) -> int:
     return _STAGES[seed // _STAGES_EVERY % len(_STAGES)]
 
 
+def _first(kind: Kind) -> Schedule:
+    """Of a run without faults: the beginning of it."""
+    nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide = kind
+    spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
+    return Schedule(Fleet(spec, Random(7), stages), Counter())
+
+
+MOMENTS = Moments(_first)
+
+
+def beginning(
+    seed: int,
+    random: Random,
+    patient: bool = False,
+    stages: int = 1,
+    saving: bool = False,
+    wide: bool = False,
+    three: bool = False,
+) -> Moment:
+    """Where a schedule begins, by what its generator says first; all else as in `run_schedule`."""
+    nodes = _NODES[seed % len(_NODES)]
+    clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
+    stateful = clock_ms > 0 or impatient or random.random() < 0.4
+    checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
+    if saving:
+        nodes, stateful, checkpoints, clock_ms = 2 + three, True, len(CHECKPOINTS) - 1, 0
+    clock_ms = 0 if patient else clock_ms
+    moments = _MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS
+    kind = (nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
+    return kind, int(random.random() * moments)
+
+
 def run_schedule(
     seed: int,
     counts: Counter[str],
@@ -413,15 +360,8 @@ def run_schedule(
     or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share their inputs.
     three: of which there are as many. Without these nine, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
-    nodes = _NODES[seed % len(_NODES)]
-    clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
-    stateful = clock_ms > 0 or impatient or random.random() < 0.4
-    checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
-    if saving:
-        nodes, stateful, checkpoints, clock_ms = 2 + three, True, len(CHECKPOINTS) - 1, 0
-    clock_ms = 0 if patient else clock_ms
-    moments = _moments(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
-    fleet = moments[int(random.random() * len(moments))].clone(random)
+    moment = beginning(seed, random, patient, stages, saving, wide, three)
+    fleet = MOMENTS.at(moment).clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:
         schedule.run(to_progress)

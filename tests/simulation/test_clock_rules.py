@@ -27,7 +27,7 @@ def _the_wall_clock_is_believed() -> Patches:
 
 RULES = (
     Rule(_deadlines_count_the_wall_clock, "without faults the pipeline makes progress", 250),
-    Rule(_the_wall_clock_is_believed, ONE_CLOCK),
+    Rule(_the_wall_clock_is_believed, ONE_CLOCK, 35),
 )
 
 

@@ -195,9 +195,9 @@ def _a_watermark_is_that_of_the_first_node() -> Patches:
 RULES = (
     Rule(_reports_of_any_attempt_count, AFTER_ALL, stages=2),
     Rule(_nobody_looks_whose_rows_are_read, NOTHING_ABORTED, stages=2),
-    Rule(_dead_lives_are_not_waited_for, AFTER_ALL, 125, likely=(node_killed_between_stages,), stages=2),
+    Rule(_dead_lives_are_not_waited_for, AFTER_ALL, 133, likely=(node_killed_between_stages,), stages=2),
     Rule(_a_node_waits_for_itself_alone, AFTER_ALL, stages=3),
-    Rule(_reports_that_failed_count, AFTER_ALL, 320, stages=2),
+    Rule(_reports_that_failed_count, AFTER_ALL, 418, stages=2),
     Rule(_nobody_counts_what_was_taken, EXACTLY_ONCE, likely=(row_lost_in_a_fetch,), stages=2),
     Rule(_the_boundary_leaves_a_stage_out, AS_WRITTEN, stages=3),
     Rule(_a_node_takes_what_is_for_others, OWNED, stages=2),
@@ -205,6 +205,7 @@ RULES = (
     Rule(
         _a_checkpoint_deletes_all_that_was_sent,
         AS_WRITTEN,
+        37,
         likely=(node_killed_and_its_disk_lost,),
         stages=2,
     ),

@@ -106,7 +106,9 @@ def _who_owes_a_step_is_held() -> Patches:
 RULES = [
     Rule(_limits_are_not_kept, BEYOND, 34, likely=HOLD_FAULTS),
     Rule(_partitions_that_are_not_named_are_read, BEYOND, 65, likely=HOLD_FAULTS),
-    Rule(_a_failed_plan_is_kept_though_the_pipeline_is_held, BEYOND, 5, likely=(*HOLD_FAULTS, engine_failed)),
+    Rule(
+        _a_failed_plan_is_kept_though_the_pipeline_is_held, BEYOND, 55, likely=(*HOLD_FAULTS, engine_failed)
+    ),
     Rule(_a_hold_is_noted_in_the_middle_of_a_step, BEYOND, 38, likely=HOLD_FAULTS),
     Rule(_a_hold_is_never_given_up, PROGRESS, 21, likely=HOLD_FAULTS),
     Rule(_who_is_held_reads_on, STILL, 69, likely=HOLD_FAULTS),

@@ -157,13 +157,13 @@ _SKIPPED = "what is skipped is what a user asked for: forward, and no further th
 _PROGRESS = "without faults the pipeline makes progress"
 RULES = (
     Rule(_paused_inputs_are_read, _PAUSED),
-    Rule(_a_failed_plan_is_kept_though_an_input_was_paused, _PAUSED),
+    Rule(_a_failed_plan_is_kept_though_an_input_was_paused, _PAUSED, 48),
     Rule(_requests_about_inputs_are_noted_in_the_middle_of_a_step, _PAUSED),
-    Rule(_expired_input_is_passed_over_in_silence, _ONCE),
+    Rule(_expired_input_is_passed_over_in_silence, _ONCE, 21),
     Rule(_a_skip_counts_wherever_the_log_ends, _ONCE, 1_530),
-    Rule(_a_skip_may_go_beyond_the_end, _SKIPPED),
-    Rule(_a_skip_may_go_back, _SKIPPED),
-    Rule(_skips_are_not_recorded, _ONCE),
+    Rule(_a_skip_may_go_beyond_the_end, _SKIPPED, 58),
+    Rule(_a_skip_may_go_back, _SKIPPED, 43),
+    Rule(_skips_are_not_recorded, _ONCE, 114),
     Rule(
         _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same,
         _PROGRESS,

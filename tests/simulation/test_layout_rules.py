@@ -21,11 +21,14 @@ from tests.simulation.states import BEGINS, CUT, NOT_WITHOUT
 from tests.simulation.stored import FILES
 
 _SCHEDULES = 300
+_FEW = 100
+"""In every run of tests; all with `-m heavy`."""
 
 
-def test_no_schedule_with_changes_of_the_layout_breaks_an_invariant() -> None:
+@pytest.mark.parametrize("schedules", [_FEW, pytest.param(_SCHEDULES, marks=pytest.mark.heavy)])
+def test_no_schedule_with_changes_of_the_layout_breaks_an_invariant(schedules: int) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(_SCHEDULES):
+    for seed in range(schedules):
         try:
             # With replicas a coordinator reads the log of steps as its session does: when it has fenced, and not as it grows.
             run_schedule(
@@ -40,9 +43,9 @@ def test_no_schedule_with_changes_of_the_layout_breaks_an_invariant() -> None:
                 f"seed {seed}, stages {2 + seed % 2}, replicas {seed % 4 == 0}, with layout_changed"
             )
             raise
-    assert counts["layout changed"] > 50, counts
-    assert counts["shards changed"] > 20, counts
-    assert counts["cutting given up"] > 5, counts
+    assert counts["layout changed"] > schedules / 6, counts
+    assert counts["shards changed"] > schedules / 15, counts
+    assert counts["cutting given up"] > (5 if schedules == _SCHEDULES else 0), counts
 
 
 def _a_layout_is_changed_over_any_step() -> Patches:
@@ -102,15 +105,15 @@ def _a_zombie_drops_what_newer_lives_have() -> Patches:
 
 _LIKELY = (layout_changed,) * 3
 RULES = [
-    Rule(_a_layout_is_changed_over_any_step, NOT_WITHOUT, likely=_LIKELY, stages=2, saving=True),
+    Rule(_a_layout_is_changed_over_any_step, NOT_WITHOUT, 16, likely=_LIKELY, stages=2, saving=True),
     Rule(_a_directory_of_another_layout_counts, BEGINS, likely=_LIKELY, stages=2, saving=True),
     Rule(_only_its_own_part_can_be_opened, OPENABLE, likely=_LIKELY, stages=2, saving=True),
     Rule(_no_step_knows_its_layout, CALLED, likely=_LIKELY, stages=2, saving=True),
     Rule(_what_was_proved_stays_so, CALLED, likely=_LIKELY, replicas=True, stages=2, saving=True),
     Rule(_shards_are_changed_without_parts, CUT, likely=_LIKELY, stages=2, saving=True),
     Rule(_parts_that_were_made_anew_are_not_taken, FILES, likely=_LIKELY, stages=2, saving=True),
-    Rule(_parts_made_anew_have_a_name_that_was_used, CUT, likely=_LIKELY, stages=2, saving=True),
-    Rule(_a_zombie_drops_what_newer_lives_have, FILES, likely=_LIKELY, stages=2, saving=True),
+    Rule(_parts_made_anew_have_a_name_that_was_used, CUT, 56, likely=_LIKELY, stages=2, saving=True),
+    Rule(_a_zombie_drops_what_newer_lives_have, FILES, 17, likely=_LIKELY, stages=2, saving=True),
 ]
 
 

@@ -25,15 +25,18 @@ from tests.simulation.schedule import run_schedule
 from tests.simulation.states import AS_ASKED, MEANWHILE, NEEDED, NO_TRACE, NOT_WITHOUT, PAUSE_ENDS
 
 _SCHEDULES = 300
+_FEW = 100
+"""In every run of tests; all with `-m heavy`."""
 _LIKELY = (live_layout_asked, live_made_ready) * 2
 _ENDLESS = (nobody_comes,) * 3
 _UNSAVED = (*_LIKELY, last_step_is_not_saved, last_step_is_not_saved)
 _BALANCING = (rebalancing_switched, live_layout_asked, live_made_ready)
 
 
-def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> None:
+@pytest.mark.parametrize("schedules", [_FEW, pytest.param(_SCHEDULES, marks=pytest.mark.heavy)])
+def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant(schedules: int) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(_SCHEDULES):
+    for seed in range(schedules):
         try:
             schedule = run_schedule(
                 *(seed, counts),
@@ -53,10 +56,10 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
         counts["changed while it ran"] += len(made)
         counts["left out in the middle"] += sum(each.without >= 0 for each in made)
         counts["replaced together"] += sum(len(each.replaced) > 1 for each in made)
-    assert counts["changed while it ran"] > 15, counts
-    assert counts["replaced together"] > 2, counts
-    assert counts["left out in the middle"] > 2, counts
-    assert counts["ready without having copied"] > 5, counts
+    assert counts["changed while it ran"] > schedules / 20, counts
+    assert counts["replaced together"] > schedules / 150, counts
+    assert counts["left out in the middle"] > schedules / 150, counts
+    assert counts["ready without having copied"] > schedules / 60, counts
 
 
 @pytest.mark.heavy
@@ -144,9 +147,9 @@ def _nothing_ends_it() -> Patches:
 
 
 RULES = [
-    Rule(_nobody_has_to_have_too_much, NEEDED, likely=_BALANCING, stages=2, saving=True, wide=True),
+    Rule(_nobody_has_to_have_too_much, NEEDED, 28, likely=_BALANCING, stages=2, saving=True, wide=True),
     Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, likely=_UNSAVED, stages=2, saving=True, wide=True),
-    Rule(_its_number_is_not_looked_at, AS_ASKED, 50, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_its_number_is_not_looked_at, AS_ASKED, 57, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_one_alone_is_replaced, AS_ASKED, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_what_was_given_up_is_taken_up_again, NO_TRACE, likely=_LIKELY, stages=2, saving=True, wide=True),
     Rule(_nobody_has_to_have_copied, MEANWHILE, likely=_LIKELY, stages=2, saving=True, wide=True),

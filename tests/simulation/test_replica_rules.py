@@ -45,15 +45,15 @@ def _what_was_read_needs_no_proof() -> Patches:
 
 
 RULES = (
-    Rule(_whatever_was_read_is_taken_for_the_end, "no two committed attempts", 8_500, _LEADERS_MOVE, True),
+    Rule(_whatever_was_read_is_taken_for_the_end, "no two committed attempts", 8_514, _LEADERS_MOVE, True),
     Rule(
         _the_same_and_the_broker_does_not_know_what_a_step_is,
         "no input record is in two committed steps that are not void",
-        8_500,
+        8_514,
         _LEADERS_MOVE,
         True,
     ),
-    Rule(_what_was_read_needs_no_proof, CALLED, 8_800, _LEADERS_MOVE, True),
+    Rule(_what_was_read_needs_no_proof, CALLED, 8_845, _LEADERS_MOVE, True),
     Rule(_half_a_log_is_gone_by, "without faults the processes come to rest", 440, _LEADERS_MOVE, True),
 )
 

@@ -66,11 +66,11 @@ def _what_was_proved_stays_so() -> Patches:
 
 
 RULES = [
-    Rule(_void_steps_are_steps_like_others, VOID, likely=_LIKELY, saving=True),
+    Rule(_void_steps_are_steps_like_others, VOID, 25, likely=_LIKELY, saving=True),
     Rule(_nodes_outlive_a_reset, VOID, 35, likely=_LIKELY),
-    Rule(_checkpoints_of_void_steps_stay_in_the_log, DROPPED, 80, likely=_LIKELY),
-    Rule(_any_step_can_be_gone_back_to, REACHABLE, likely=_LIKELY, saving=True),
-    Rule(_what_was_proved_stays_so, CALLED, 110, likely=_LIKELY, replicas=True, saving=True),
+    Rule(_checkpoints_of_void_steps_stay_in_the_log, DROPPED, 90, likely=_LIKELY),
+    Rule(_any_step_can_be_gone_back_to, REACHABLE, 18, likely=_LIKELY, saving=True),
+    Rule(_what_was_proved_stays_so, CALLED, 119, likely=_LIKELY, replicas=True, saving=True),
 ]
 
 

@@ -101,6 +101,8 @@ def _answer(files: FilesServer, request: BaseHTTPRequestHandler) -> None:
         return _send(request, 416, b"", {**headers, "Content-Range": f"bytes */{len(data)}"})
     if files.takes("packed"):
         headers["Content-Encoding"] = "gzip"
+    if files.takes("other range"):
+        begin, stop = begin - 1, stop - 1
     files.asked.append((begin, stop))
     headers["Content-Range"] = f"bytes {begin}-{stop - 1}/{len(data)}"
     if len(files.asked) == files.dies_at:

@@ -21,6 +21,7 @@ from kcontrol.core.model import (
     PipelinePhase,
     Received,
     ReceivedPartition,
+    Reset,
     Skipped,
     SkippedRange,
     Status,
@@ -134,6 +135,16 @@ class Told:
         producer = await self._transaction.init_producer(HANG_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made, forget)
+        self._next = to
+        return made
+
+    async def reset(self, to_step: int, *to: int) -> StepBoundary:
+        """Take the steps after this one back. to: up to which offsets it has read, by partition."""
+        self.steps += 1
+        made = replace(boundary(self.steps, to, to), reset=Reset(to_step, "a wrong rate", "ana", "r1", ()))
+        producer = await self._transaction.init_producer(HANG_MS)
+        await self._transaction.add_partitions(*producer, self._partitions)
+        await commit(self._transaction, self._log, producer, made)
         self._next = to
         return made
 

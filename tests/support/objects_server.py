@@ -153,6 +153,8 @@ def _give(store: ObjectsServer, request: BaseHTTPRequestHandler, data: bytes | N
         return _refuse(request, 416, "InvalidRange")
     if store.takes("packed"):
         headers["Content-Encoding"] = "gzip"
+    if store.takes("other range"):
+        begin, stop = begin - 1, stop - 1
     store.asked.append((begin, stop))
     headers["Content-Range"] = f"bytes {begin}-{stop - 1}/{len(data)}"
     if store.takes("cut_off"):

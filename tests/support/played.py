@@ -30,6 +30,7 @@ from kcontrol.core.model import (
     Reason,
     Received,
     ReceivedPartition,
+    Reset,
     SavedPart,
     SkippedRange,
     SourceSplit,
@@ -37,6 +38,7 @@ from kcontrol.core.model import (
     StepBoundary,
     Token,
 )
+from kcontrol.core.step.resetting import going_back
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.owning import commit
 from tests.unit.core.made import SPEC
@@ -194,6 +196,18 @@ class Played:
             watermark_moved=False,
             skipped_ranges=skipped,
         )
+        await self._transaction.add_partitions(*producer, [(f"{self.name}.{STEPS}", 0)])
+        await commit(self._transaction, self._log, producer, made)
+        return made
+
+    async def reset(self, back: StepBoundary, last: StepBoundary, why: str) -> StepBoundary:
+        """Take the steps after `back` back, `last` being the last one."""
+        self.steps += 1
+        self._read |= {(piece.input, piece.partition): piece.to for piece in back.inputs}
+        producer = await self._transaction.init_producer(TIMEOUT_MS)
+        wanted = Reset(back.step, why, "ana", f"reset-{self.steps}", ())
+        made = going_back(last, back, wanted, producer, self.epoch, self.now_ms + 1)
+        self.now_ms = made.now_ms
         await self._transaction.add_partitions(*producer, [(f"{self.name}.{STEPS}", 0)])
         await commit(self._transaction, self._log, producer, made)
         return made

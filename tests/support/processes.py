@@ -17,18 +17,22 @@ from typing import Any
 import psutil
 
 from kcontrol.adapters.kafka.embedded.pausing import pause_child
+from tests.support.forked_commands import ForkedCommands, forks
 from tests.support.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.02
 ENDS_S = 5.0
 """For what a process had started to end by itself once that one is gone."""
+_forked = ForkedCommands()
 
 
 def run_kcontrol(
     *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout_s: float = HANG_S
-):
+) -> subprocess.CompletedProcess[str]:
     """Run one command to its end; returns the CompletedProcess with text."""
+    if forks(arguments, env or {}):
+        return _forked.run(arguments, environment(env), cwd, timeout_s)
     return subprocess.run(
         [sys.executable, "-m", "kcontrol.cli", *arguments],
         capture_output=True,

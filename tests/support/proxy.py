@@ -15,6 +15,7 @@ from enum import Enum, auto
 from types import TracebackType
 
 END_TXN = 26
+INIT_PRODUCER_ID = 22
 PRODUCE = 0
 
 

@@ -24,11 +24,16 @@ def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 
 
 def create_topic(
-    settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    settings: ClusterSettings,
+    name: str,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+    admin: AdminClient | None = None,
 ) -> None:
     """Create it, and return once it is seen with all its leaders: the controller answers before brokers know of it. It must
-    not be there yet."""
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    not be there yet. admin: who asks; None: a new one."""
+    if admin is None:  # One with nothing to do is false.
+        admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.create_topics([kept(name, partitions, config)], operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
 
     def is_seen() -> bool:

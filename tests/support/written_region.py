@@ -90,6 +90,9 @@ EXPECTED = {
     "last_reset_timestamp_seconds": BEGAN_MS / 1000 + 57.5,
     "last_reset_id": 4,
     "reset_attempts": 1,
+    "drain_period_seconds": 60,
+    "cut_awaited_timestamp_seconds": BEGAN_MS / 1000 + 46,
+    "controller_heard_timestamp_seconds": BEGAN_MS / 1000 + 60,
 }
 """By metric, what it is of `orders`. `state`: of the state that it is in."""
 

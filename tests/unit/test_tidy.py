@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -40,6 +41,38 @@ PARTITION_REQUESTS = frozenset({"OffsetRequest", "FetchByIdRequest", "ProduceRec
 ENTRY_POINTS = frozenset({"kcontrol", "kcontrol.cli.main"})
 
 
+@dataclass
+class Facts:
+    """Of one Python file, all that the rules ask of its syntax."""
+
+    documented: bool
+    is_code: bool
+    """It holds more than its docstring."""
+    classes: list[str] = field(default_factory=list)
+    """Those of the module itself."""
+    functions: list[tuple[str, int, int]] = field(default_factory=list)
+    """Name, first line, and how many there are."""
+    calls: list[tuple[str, int]] = field(default_factory=list)
+    """What is called by its name alone, and the line."""
+    imports: set[str] = field(default_factory=set)
+    """Dotted names of what is imported, names taken out of modules included."""
+    strings: set[str] = field(default_factory=set)
+
+    def see(self, node: ast.AST) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                self.functions.append((node.name, node.lineno, lines))
+            case ast.Call(func=ast.Name(id=name)):
+                self.calls.append((name, node.lineno))
+            case ast.Import():
+                self.imports |= {each.name for each in node.names}
+            case ast.ImportFrom(module=str(module), level=0):
+                self.imports |= {module, *(f"{module}.{each.name}" for each in node.names)}
+            case ast.Constant(value=str(text)):
+                self.strings.add(text)
+
+
 class Module:
     """One Python file."""
 
@@ -48,31 +81,20 @@ class Module:
         self.text = text
 
     @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
+    def facts(self) -> Facts:
+        """The tree is not kept: to go through it once for each rule takes longer than to make it, and to look for garbage among
+        millions of its nodes as long again."""
+        tree = ast.parse(self.text, self.path)
+        found = Facts(bool(ast.get_docstring(tree)) or not tree.body, bool(tree.body[1:]))
+        found.classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        for node in ast.walk(tree):
+            if type(node) in _TELLING:
+                found.see(node)
+        return found
 
     @cached_property
     def name(self) -> str:
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-    @cached_property
-    def imports(self) -> set[str]:
-        """Dotted names of what is imported, names taken out of modules included."""
-        found = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                found |= {each.name for each in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
-        return found
-
-    @cached_property
-    def strings(self) -> set[str]:
-        return {
-            node.value
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
 
 
 class Files(dict[str, str]):
@@ -84,6 +106,10 @@ class Files(dict[str, str]):
         return [Module(path, text) for path, text in self.items() if path.endswith(".py")]
 
 
+_TELLING = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.Call, ast.Import, ast.ImportFrom, ast.Constant}
+)
+"""Kinds of nodes that tell something that a rule asks for."""
 Rule = Callable[[Files], Iterator[str]]
 
 
@@ -97,19 +123,14 @@ def short_files(files: Files) -> Iterator[str]:
 
 def short_functions(files: Files) -> Iterator[str]:
     for module in files.modules:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > MAX_FUNCTION_LINES:
-                    yield (
-                        f"{module.path}:{node.lineno}: {node.name} has {lines} lines, more than "
-                        f"{MAX_FUNCTION_LINES}"
-                    )
+        for name, line, lines in module.facts.functions:
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{module.path}:{line}: {name} has {lines} lines, more than {MAX_FUNCTION_LINES}"
 
 
 def docstrings(files: Files) -> Iterator[str]:
     for module in files.modules:
-        if module.tree.body and not ast.get_docstring(module.tree):
+        if not module.facts.documented:
             yield f"{module.path}:1: no docstring: say what the module is for"
 
 
@@ -118,9 +139,8 @@ def class_names_are_unique(files: Files) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for module in files.modules:
         if module.path.startswith("kcontrol/"):
-            for node in module.tree.body:
-                if isinstance(node, ast.ClassDef):
-                    found.setdefault(node.name, []).append(module.path)
+            for name in module.facts.classes:
+                found.setdefault(name, []).append(module.path)
     for name, paths in found.items():
         if len(paths) > 1:
             yield f"{paths[1]}: class {name} is in {paths[0]}, too: name one of them for what it is"
@@ -131,7 +151,7 @@ def no_orphans(files: Files) -> Iterator[str]:
         name
         for module in files.modules
         if not module.path.startswith("tests/")
-        for name in (module.imports | module.strings) - {module.name}
+        for name in (module.facts.imports | module.facts.strings) - {module.name}
     )
     for module in files.modules:
         if (
@@ -140,16 +160,18 @@ def no_orphans(files: Files) -> Iterator[str]:
             or module.path.endswith("__main__.py")
         ):
             continue
-        if module.path.endswith("__init__.py") and not module.tree.body[1:]:
+        if module.path.endswith("__init__.py") and not module.facts.is_code:
             continue
         if not users[module.name]:
             yield f"{module.path}: nobody imports it, apart from tests"
 
 
 def nothing_of_this_machine(files: Files) -> Iterator[str]:
+    words = (*MACHINE_PATHS, *REGISTRIES)
     for path, text in files.items():
-        for number, line in enumerate(text.splitlines(), 1):
-            for word in (*MACHINE_PATHS, *REGISTRIES):
+        here = [word for word in words if word in text]
+        for number, line in enumerate(text.splitlines() if here else (), 1):
+            for word in here:
                 if word in line:
                     yield f"{path}:{number}: names {word!r}"
 
@@ -157,15 +179,15 @@ def nothing_of_this_machine(files: Files) -> Iterator[str]:
 def no_prints(files: Files) -> Iterator[str]:
     for module in files.modules:
         if module.path.startswith("kcontrol/") and not module.path.startswith("kcontrol/cli/"):
-            for node in ast.walk(module.tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-                    yield f"{module.path}:{node.lineno}: prints; only the command line does"
+            for name, line in module.facts.calls:
+                if name == "print":
+                    yield f"{module.path}:{line}: prints; only the command line does"
 
 
 def pure_core(files: Files) -> Iterator[str]:
     for module in files.modules:
         if module.path.startswith("kcontrol/core/"):
-            for name in sorted(module.imports):
+            for name in sorted(module.facts.imports):
                 if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith(
                     ("kcontrol.core", "kcontrol.errors")
                 ):
@@ -175,18 +197,14 @@ def pure_core(files: Files) -> Iterator[str]:
 def one_partition_client(files: Files) -> Iterator[str]:
     for module in files.modules:
         if module.path.startswith("kcontrol/") and module.path != PARTITION_CLIENT:
-            for node in ast.walk(module.tree):
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Name)
-                    and node.func.id in PARTITION_REQUESTS
-                ):
-                    yield f"{module.path}:{node.lineno}: makes a {node.func.id}; only {PARTITION_CLIENT} does"
+            for name, line in module.facts.calls:
+                if name in PARTITION_REQUESTS:
+                    yield f"{module.path}:{line}: makes a {name}; only {PARTITION_CLIENT} does"
 
 
 def nothing_unfinished(files: Files) -> Iterator[str]:
     for path, text in files.items():
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.splitlines() if UNFINISHED.search(text) else (), 1):
             if UNFINISHED.search(line):
                 yield f"{path}:{number}: leaves something undone"
 
@@ -196,7 +214,8 @@ def cited_pages_exist(files: Files) -> Iterator[str]:
     sections of a document change theirs."""
     there = {path.removeprefix(DECISIONS)[:3] for path in files if path.startswith(DECISIONS)}
     for path, text in files.items():
-        for number, line in enumerate(text.splitlines(), 1):
+        here = CITED.search(text) or SECTION.search(text)
+        for number, line in enumerate(text.splitlines() if here else (), 1):
             for cited in CITED.findall(line):
                 if cited not in there:
                     yield f"{path}:{number}: cites decision {cited}, which is not in {DECISIONS}"

@@ -20,7 +20,7 @@ from kcontrol.wire.files import S3, FileAddress, UrlVersion
 PAGE_KEYS = 1_000
 """In one answer of a listing: the most that S3 gives."""
 
-_CONTENT_RANGE = re.compile(r"bytes \d+-\d+/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _AS_IT_IS = ("", "identity", "aws-chunked")
 
 
@@ -41,10 +41,14 @@ class OpenedObject:
         to = min(at + size_bytes, self._version.size_bytes)
         if at >= to:
             return b""
-        found, data = _get(self.path, at, to, self._version.tag)
+        found, range_, data = _get(self.path, at, to, self._version.tag)
         wrong = changed_object(self.path, self._version, found)
         if wrong:
             raise InputGoneError(wrong)
+        if range_ != (at, to - 1):
+            raise RetriableError(
+                f"{self.path}: S3 gave bytes {range_[0]}-{range_[1]} and was asked for {at}-{to - 1}"
+            )
         if len(data) != to - at:
             raise RetriableError(f"{self.path}: S3 gave {len(data)} bytes of {to - at} that it was asked for")
         return data
@@ -111,7 +115,8 @@ class _EmptyError(InputGoneError):
     """There is no byte where one was asked for."""
 
 
-def _get(uri: str, at: int, to: int, tag: str) -> tuple[UrlVersion, bytes]:
+def _get(uri: str, at: int, to: int, tag: str) -> tuple[UrlVersion, tuple[int, int], bytes]:
+    """With the first and the last byte that the answer says it is of."""
     wanted = {"Range": f"bytes={at}-{to - 1}", **({"IfMatch": tag} if tag else {})}
     with asking(uri) as client:
         try:
@@ -127,7 +132,7 @@ def _get(uri: str, at: int, to: int, tag: str) -> tuple[UrlVersion, bytes]:
                 raise ConfigurationError(
                     f"{uri}: its server gives no ranges, so no step could read its part of it"
                 )
-            return _version(uri, answer, int(size[1])), body.read()
+            return _version(uri, answer, int(size[3])), (int(size[1]), int(size[2])), body.read()
 
 
 def _version(uri: str, answer: Any, size_bytes: int) -> UrlVersion:

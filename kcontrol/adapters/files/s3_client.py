@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
+from kcontrol.errors import ConfigurationError, InputGoneError, InputRefusedError, RetriableError
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
@@ -57,7 +57,8 @@ def forget_client() -> None:
 def asking(uri: str) -> Iterator[Any]:
     """A client of S3, for what is asked of this object or prefix.
 
-    Raises InputGoneError: it is not there, is another one, or may not be read with these credentials. ConfigurationError: there
+    Raises InputGoneError: it is not there, or is another one; InputRefusedError: it may not be read with these credentials.
+    ConfigurationError: there
     are no credentials, or what is set for the client is of no use. RetriableError: the store does not give it now.
     """
     botocore = load_botocore()
@@ -122,7 +123,7 @@ def _told(uri: str, answer: Any) -> Exception:
     # What is refused may be allowed with other credentials, of which no running client would hear.
     forget_client()
     if status in (HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED) or "Token" in code:
-        return InputGoneError(
+        return InputRefusedError(
             f"{uri} may not be read with these credentials: S3 answers {status} {code}; they need s3:GetObject, and "
             "s3:ListBucket of the bucket, without which an object that is not there is refused so, too"
         )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
+from kcontrol.errors import ConfigurationError, InputGoneError, InputRefusedError, RetriableError
 from kcontrol.wire.files import UrlVersion
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 """For a connection, and for each piece of an answer."""
-_CONTENT_RANGE = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _AGAIN = (408, 425, 429)
 """And all from 500 on: another try may give it."""
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
@@ -40,12 +40,13 @@ class OpenedUrl:
 
     def read(self, at: int, size_bytes: int) -> bytes:
         """So many bytes from `at` on, fewer at the end. Raises InputGoneError: it is another version, not there, or not for us.
-        RetriableError: the server did not give it now."""
+        RetriableError: the server did not give it now, or gave other bytes."""
         to = min(at + size_bytes, self._version.size_bytes)
         if at >= to:
             return b""
         answer = _get(self._client, self.path, at, to, self._version.strong_tag)
         _check_same(self.path, self._version, _version_in(self.path, answer))
+        _check_range(self.path, answer, at, to)
         if len(answer.content) != to - at:
             raise RetriableError(
                 f"{self.path} gave {len(answer.content)} bytes of {to - at} that it was asked for"
@@ -103,7 +104,7 @@ def _get(client: httpx.Client, url: str, at: int, to: int, tag: str) -> httpx.Re
     if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _AGAIN:
         raise RetriableError(f"{url} answers {code} {answer.reason_phrase}")
     if code in _REFUSED:
-        raise InputGoneError(
+        raise InputRefusedError(
             f"{url} may not be read: its server answers {code} {answer.reason_phrase}, and requests carry no login: "
             "have it given to the hosts of nodes and executors without one"
         )
@@ -120,10 +121,18 @@ def _version_in(url: str, answer: httpx.Response) -> UrlVersion:
         raise ConfigurationError(
             f"{url}: its server does not say how large it is, or sends it compressed, so no range of it can be read"
         )
-    return UrlVersion(int(size[1]), answer.headers.get("etag", ""), answer.headers.get("last-modified", ""))
+    return UrlVersion(int(size[3]), answer.headers.get("etag", ""), answer.headers.get("last-modified", ""))
 
 
 def _check_same(url: str, was: UrlVersion, now: UrlVersion) -> None:
     wrong = changed(url, was, now)
     if wrong:
         raise InputGoneError(wrong)
+
+
+def _check_range(url: str, answer: httpx.Response, at: int, to: int) -> None:
+    """What stands between may give what it has of another range."""
+    said = answer.headers["content-range"]
+    found = _CONTENT_RANGE.fullmatch(said)
+    if found is None or found[1] is None or (int(found[1]), int(found[2])) != (at, to - 1):
+        raise RetriableError(f"{url} gave {said!r} and was asked for bytes {at}-{to - 1}")

@@ -1,4 +1,5 @@
-"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits; jobs killed, and hosts drained."""
+"""`/v1/cluster`: the cluster of agents, its hosts, what runs where, and why something waits; jobs killed or tried again, and
+hosts drained."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, Field
 from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, PAGE_SIZE
 from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
-from kcontrol.requests.agents import HostDrainAsked, JobKillAsked
+from kcontrol.requests.agents import HostDrainAsked, JobKillAsked, JobRetryAsked
 from kcontrol.views.agents_facts import (
     AgentFacts,
     EntryFacts,
@@ -112,6 +113,14 @@ async def kill(plane: ThePlane, job: JobName) -> EntryFacts:
     """End the nodes of a job, and stop its pipeline; what that has committed stays. Answered once it counts, with the entry of
     the cluster's log."""
     return entry_of(await plane.ask_agents(JobKillAsked(job)))
+
+
+@router.post("/jobs/{job}/retry", responses=responses(404, 409, 500))
+async def retry(plane: ThePlane, job: JobName) -> EntryFacts:
+    """Have nodes of a job tried again also on hosts that could not run them, once what was wrong there is put right; a job that
+    has failed begins again. Answered once it counts, with the entry of the cluster's log; asked again, it changes nothing, and
+    is answered with 404."""
+    return entry_of(await plane.ask_agents(JobRetryAsked(job)))
 
 
 @router.post("/agents/{agent}/drain", responses=responses(404, 409, 500))

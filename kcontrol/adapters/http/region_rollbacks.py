@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, BY, TheRegion
-from kcontrol.adapters.http.resets import MAX_LEFT, MAX_TEXT, By, OnlyPlan, VoidRecords
+from kcontrol.adapters.http.resets import MAX_LEFT, MAX_TEXT, By, OnlyPlan, Unseen, VoidRecords
 from kcontrol.requests.region_rollbacks import RollbackOrder
 
 router = APIRouter(prefix="/v1/regions/{region}", tags=["regions"])
@@ -54,6 +54,7 @@ class BackAnswer(BaseModel):
         description="How many steps a node runs again that has not kept `to_step`, and compares with the log."
     )
     left_behind: list[str]
+    unseen: Unseen
 
 
 class RollbackAnswer(BaseModel):
@@ -96,6 +97,7 @@ async def rollback(plane: ThePlane, found: TheRegion, body: WantedRollback) -> R
                 void_records=dict(one.void_records),
                 rerun_steps=one.rerun_steps,
                 left_behind=list(one.left_behind),
+                unseen=list(one.unseen),
             )
             for one in told.pipelines
         ],

@@ -21,6 +21,12 @@ router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["requests"])
 MAX_TEXT = 500
 MAX_LEFT = 1_000
 
+Unseen = Annotated[
+    list[str],
+    Field(
+        description="Of inputs whose files this server can't look at, and why: nobody knows whether they are as they were."
+    ),
+]
 By = Annotated[str, Field(max_length=MAX_TEXT, description="Who asks; it is recorded as it is.")]
 OnlyPlan = Annotated[bool, Field(description="Look at everything, and change nothing.")]
 VoidRecords = Annotated[
@@ -69,6 +75,7 @@ class ResetAnswer(BaseModel):
     )
     rerun_steps: int = Field(description="How many steps such a node runs again, and compares with the log.")
     left_behind: list[str]
+    unseen: Unseen
 
 
 @router.post("/reset", responses=responses(404, 409, 500))
@@ -97,4 +104,5 @@ async def reset(plane: ThePlane, pipeline: ThePipeline, body: WantedReset) -> Re
         rerun_after=found.rerun_after,
         rerun_steps=found.rerun_steps,
         left_behind=list(found.left_behind),
+        unseen=list(found.unseen),
     )

@@ -16,6 +16,7 @@ from kcontrol.adapters.http.plane import MAX_LONG, AsOf, ThePipeline, ThePlane, 
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.steps import FirstStep, LastStep, page_of
 from kcontrol.core.model import StepBoundary
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
 
@@ -32,6 +33,7 @@ class StepLine(BaseModel):
     records_in: int = Field(description="Of all inputs.")
     records_out: int = Field(description="Of all outputs.")
     late_rows: int = Field(description="Rows that watermarks dropped, of all queries.")
+    void_since: int | None = Field(description="The reset that has made the step void; null if it counts.")
 
 
 class StepLines(BaseModel):
@@ -59,11 +61,16 @@ async def list_step_lines(
     first, last = pipeline.committed.first, pipeline.committed.step
     found, next_from = await page_of(plane, pipeline, from_, to, limit)
     return StepLines(
-        as_of=answered, first=first, last=last, steps=[_line(one) for one in found], next_from=next_from
+        as_of=answered,
+        first=first,
+        last=last,
+        steps=[_line(pipeline, one) for one in found],
+        next_from=next_from,
     )
 
 
-def _line(boundary: StepBoundary) -> StepLine:
+def _line(pipeline: PipelineProjection, boundary: StepBoundary) -> StepLine:
+    void = pipeline.index.void_since(boundary.step)
     return StepLine(
         step=boundary.step,
         reason=boundary.reason.value,
@@ -74,4 +81,5 @@ def _line(boundary: StepBoundary) -> StepLine:
         records_in=sum(each.records for each in boundary.inputs),
         records_out=sum(each.records for each in boundary.outputs),
         late_rows=sum(each.rows for each in boundary.late_rows),
+        void_since=None if void is None else void.step,
     )

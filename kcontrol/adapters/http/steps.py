@@ -19,6 +19,7 @@ from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.views.completion import Completion, InputRecord, completions, is_complete, parse_token
 from kcontrol.views.fates import fates
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.void_steps import VoidSince
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
 
@@ -47,6 +48,9 @@ class StepList(BaseModel):
     first: int = Field(description="The oldest step that was not dropped from the log.")
     last: int = Field(description="The last committed step; 0 before the first.")
     steps: list[model_of(StepBoundary)]  # type: ignore[valid-type]
+    void: list[int] = Field(
+        description="Which of them a reset has made void: what they wrote is still there, and counts no more."
+    )
     next_from: int | None = Field(
         description="Give it as `from` for the next page; null if this one ends with the last step."
     )
@@ -57,6 +61,9 @@ class StepAnswer(BaseModel):
 
     as_of: AsOf
     step: model_of(StepBoundary)  # type: ignore[valid-type]
+    void_since: VoidSince | None = Field(
+        description="The reset that has made the step void; null if the step counts."
+    )
 
 
 class Stats(BaseModel):
@@ -120,7 +127,8 @@ async def list_steps(
     committed = pipeline.committed
     answer = {"as_of": as_of(plane, pipeline).model_dump(), "first": committed.first, "last": committed.step}
     found, next_from = await page_of(plane, pipeline, from_, to, limit)
-    return answer_with({**answer, "next_from": next_from}, "steps", plane.texts.list_of(found))
+    void = [one.step for one in found if pipeline.index.void_since(one.step) is not None]
+    return answer_with({**answer, "void": void, "next_from": next_from}, "steps", plane.texts.list_of(found))
 
 
 async def page_of(
@@ -200,9 +208,12 @@ async def _step(plane: Plane, pipeline: PipelineProjection, step: int) -> Respon
         found = await plane.projections.boundaries(pipeline.pipeline, step, step)
     for one in found:
         if isinstance(one.record, StepBoundary):
-            return answer_with(
-                {"as_of": as_of(plane, pipeline).model_dump()}, "step", plane.texts.of(one.record)
-            )
+            void = pipeline.index.void_since(step)
+            answer = {
+                "as_of": as_of(plane, pipeline).model_dump(),
+                "void_since": None if void is None else void.model_dump(),
+            }
+            return answer_with(answer, "step", plane.texts.of(one.record))
     why = (
         f"it has committed {committed.step}"
         if step > committed.step

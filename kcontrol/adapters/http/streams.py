@@ -1,9 +1,9 @@
 """`/v1/pipelines/{pipeline}/outputs/{output}/stream`: committed rows as server-sent events, step by step.
 
 Rows come as they lie in Kafka, and behind those of a step an event with its number, and the id of the log that it is of, as
-`id`. A client that was cut off asks again with the last id that it has, as every EventSource does by itself, and gets what
-follows that step: it drops the rows for which no step has come. Steps that a reset has made void after they were sent are told
-by an event of their own (decision 107).
+`id`. That of the step behind which a stream begins comes before all events. A client that was cut off asks again with the last
+id that it has, as every EventSource does by itself, and gets what follows that step: it drops the rows for which no step has
+come. Steps that a reset has made void after they were sent are told by an event of their own (decision 107).
 
 Taking a piece blocks, so it is done in a thread of the stream's own, for `BEAT_S` at most at a time.
 """
@@ -128,7 +128,7 @@ async def stream_output(
         await stream.end()
         raise
     value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
-    return _Events(stream, _events(stream, value_format, log_id))
+    return _Events(stream, _events(stream, value_format, log_id, begin))
 
 
 def _had(given: str) -> _Had:
@@ -141,10 +141,12 @@ def _had(given: str) -> _Had:
     return _Had(int(found[1]), found[2] or "")
 
 
-async def _events(stream: RunningStream, value_format: str, log_id: str) -> AsyncIterator[str]:
+async def _events(stream: RunningStream, value_format: str, log_id: str, begin: int) -> AsyncIterator[str]:
+    """begin: the step that counts as had, whether the client has said so or not. Its id goes before all events, or a client
+    that is cut off before the first one would ask again without, and begin behind a newer step."""
     ends_at, between_steps = time.monotonic() + stream.longest_s, True
     try:
-        yield f"retry: {RETRY_MS}\n\n"
+        yield f"retry: {RETRY_MS}\nid: {begin}@{log_id}\n\n"
         while not (between_steps and time.monotonic() >= ends_at):
             try:
                 piece = await stream.take()

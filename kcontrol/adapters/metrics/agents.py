@@ -15,7 +15,7 @@ from kcontrol.views.agents_facts import ClusterSeen, agents_of, jobs_of
 _GAUGES = (
     *(catalogue.CLUSTER_MEMBERS, catalogue.CLUSTER_SLOTS, catalogue.CLUSTER_SLOTS_USED),
     *(catalogue.CLUSTER_JOBS, catalogue.CLUSTER_JOB_WAITS, catalogue.CLUSTER_OFFSET),
-    *(catalogue.CLUSTER_SNAPSHOT, catalogue.CLUSTER_BEHIND),
+    *(catalogue.CLUSTER_SNAPSHOT, catalogue.CLUSTER_BEHIND, catalogue.CLUSTER_DIFFERS),
 )
 
 
@@ -46,3 +46,4 @@ def _add(gauges: Gauges, seen: ClusterSeen) -> None:
     for agent in agents_of(seen):
         if agent.behind is not None:
             put(catalogue.CLUSTER_BEHIND, agent.behind, agent.agent)
+        put(catalogue.CLUSTER_DIFFERS, len(agent.differs_from), agent.agent)

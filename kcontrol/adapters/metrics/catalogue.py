@@ -367,6 +367,12 @@ CLUSTER_BEHIND = _gauge(
     ("agent",),
     "Entries that the agent had not applied when it was heard last.",
 )
+CLUSTER_DIFFERS = _gauge(
+    Where.SERVER,
+    "kcontrol_cluster_agent_differs",
+    ("agent",),
+    "Agents that have made another value of the cluster's log than this one; 0 if all agree.",
+)
 
 
 def _region(name: str, text: str, *labels: str) -> Metric:
@@ -383,24 +389,29 @@ REGION_LAST_RESET = _region("last_reset_timestamp_seconds", "When the newest res
 REGION_DRAIN_ID = _region("last_drain_id", "Number of the newest drain that began.")
 REGION_RESET_ID = _region("last_reset_id", "Number of the cut at which the newest reset was made.")
 REGION_ATTEMPTS = _region("reset_attempts", "Tries at a reset since the newest cut.")
+REGION_PERIOD = _region(
+    "drain_period_seconds",
+    "From the end of one drain, or reset, to the beginning of the next; 0 where drains are made only when somebody asks, and "
+    "while pipelines are held at a cut.",
+)
+REGION_AWAITED = _region(
+    "cut_awaited_timestamp_seconds",
+    "Since when the next cut is awaited: when the newest was made, the region was defined as it is, or its pipelines were let "
+    "go on, whichever was last.",
+)
+REGION_HEARD = _region(
+    "controller_heard_timestamp_seconds",
+    "When whoever is in charge was last heard of, by its own clock; it speaks every three seconds. 0: nobody ever was.",
+)
 
 CATALOGUE: Sequence[Metric] = (
-    *(
-        READY,
-        PHASE,
-        BROKEN,
-        STEPS,
-        COMMITTED_STEP,
-        STEP_TIMESTAMP,
-        TRANSACTION_OPEN,
-        RECORDS_IN,
-        RECORDS_OUT,
-        RECORDS_SKIPPED,
-    ),
+    *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN),
+    *(RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
     *(CLUSTER_MEMBERS, CLUSTER_SLOTS, CLUSTER_SLOTS_USED, CLUSTER_JOBS, CLUSTER_JOB_WAITS),
-    *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND),
+    *(CLUSTER_OFFSET, CLUSTER_SNAPSHOT, CLUSTER_BEHIND, CLUSTER_DIFFERS),
     *(REGION_STATE, REGION_STATE_NUMBER, REGION_LAST_COMPLETED, REGION_DRAIN_AVERAGE, REGION_RESET_AVERAGE),
     *(REGION_LAST_CONSISTENT, REGION_LAST_RESET, REGION_DRAIN_ID, REGION_RESET_ID, REGION_ATTEMPTS),
+    *(REGION_PERIOD, REGION_AWAITED, REGION_HEARD),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
     *(
         LAG_RECORDS,

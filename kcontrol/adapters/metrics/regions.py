@@ -16,6 +16,7 @@ _GAUGES = (
     *(catalogue.REGION_DRAIN_AVERAGE, catalogue.REGION_RESET_AVERAGE),
     *(catalogue.REGION_LAST_CONSISTENT, catalogue.REGION_LAST_RESET),
     *(catalogue.REGION_DRAIN_ID, catalogue.REGION_RESET_ID, catalogue.REGION_ATTEMPTS),
+    *(catalogue.REGION_PERIOD, catalogue.REGION_AWAITED, catalogue.REGION_HEARD),
 )
 
 
@@ -31,12 +32,15 @@ def register_regions(registry: CollectorRegistry, seen: Callable[[], RegionsSeen
 
 def _add(gauges: Gauges, region: str, sight: RegionSight) -> None:
     newest, history = sight.view.newest, sight.history
-    if newest is None:
-        return
 
     def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
         gauges[metric.name].add_metric((region, *labels), number)
 
+    put(catalogue.REGION_PERIOD, sight.period_ms / 1000)
+    put(catalogue.REGION_AWAITED, sight.awaited_ms / 1000)
+    put(catalogue.REGION_HEARD, (sight.heard_ms or 0) / 1000)
+    if newest is None:
+        return
     for state in RegionState:
         put(catalogue.REGION_STATE, state is newest.state, state.value)
     put(catalogue.REGION_STATE_NUMBER, state_number(newest.state))

@@ -78,6 +78,5 @@ class AgentsFollower:
             self._seen = ClusterSeen()
             return
         while True:
-            await view.look()
-            self._seen = ClusterSeen(view.replica, await view.newest_beats(), tuple(view.entries))
+            self._seen = await view.seen()
             await asyncio.sleep(EVERY_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
@@ -19,13 +19,15 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.backoff import Deadline
 from kcontrol.core.cluster.diff import diff
+from kcontrol.core.cluster.differing import HeardMarks
+from kcontrol.core.cluster.duties import lives
 from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
-from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.liveness import Beat, Who
 from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
 from kcontrol.errors import ClusterError, NotFoundError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.views.agents_facts import LoggedEntry
+from kcontrol.views.agents_facts import ClusterSeen, LoggedEntry
 from kcontrol.wire.cluster import StampedEntry
 
 TIMEOUT_S = 20.0
@@ -54,6 +56,8 @@ class ClusterView:
         self._beats = KafkaBeats(settings)
         self._snapshots = KafkaSnapshots(settings)
         self.replica = EMPTY
+        self._newest: dict[Who, Beat] = {}
+        self._marks = HeardMarks()
         self._restored = -1
         self.entries: deque[LoggedEntry] = deque(maxlen=MAX_ENTRIES)
         """The newest."""
@@ -111,10 +115,17 @@ class ClusterView:
             self._log.go_on_from(replica.offset + 1)
             return await self._log.read_to_end()
 
-    async def newest_beats(self) -> Sequence[Beat]:
-        """The newest beat of each agent."""
-        found = {beat.agent: beat for beat in await self._beats.read_to_end(newest=True)}
-        return [found[name] for name in sorted(found)]
+    async def seen(self) -> ClusterSeen:
+        """The value at the end of the log, and what its agents have said of themselves since there were beats: of each that is
+        known the newest. Raises as `look`, and RetriableError."""
+        known = lives(await self.look())
+        beats = await self._beats.read_to_end(newest=True)
+        self._marks.hear(beats)
+        newest = self._newest | {(beat.agent, beat.incarnation): beat for beat in beats}
+        self._newest = {who: beat for who, beat in newest.items() if who in known}
+        heard = [self._newest[who] for who in sorted(self._newest)]
+        troubles = tuple(self._beats.troubles.values())
+        return ClusterSeen(self.replica, heard, tuple(self.entries), troubles, self._marks.differing(known))
 
     async def ask(self, wish: Wish) -> LoggedEntry:
         """Write a wish as of the end of the log, and see what became of it. Raises NotFoundError with the

@@ -41,7 +41,7 @@ def check_agent_name(what: str, name: str) -> str:
 def check_file(name: str) -> str:
     """Return a path below the agents' folder as it is submitted. Raises ConfigurationError."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
         raise ConfigurationError(
             f"{name!r} is not a path below the folder that agents run files from: give it relative to that one"
         )

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Collection
 from contextlib import suppress
 from hashlib import sha256
@@ -54,7 +55,8 @@ class HostPackages:
         return found.package
 
     def entry(self, package: CodePackage) -> Path:
-        """The file to run, in a folder in which all is as it was submitted, and nothing else."""
+        """The file to run, in a folder in which all is as it was submitted, and nothing else. Raises OSError if it can't be
+        made."""
         return self._unpacked(package) / package.manifest.entry
 
     def keep(self, names: Collection[str]) -> None:
@@ -63,7 +65,7 @@ class HostPackages:
             del self._known[name]
         for folder in self._folder.glob("*") if self._folder.is_dir() else ():
             if folder.name not in names:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
 
     def _read(self, name: str) -> SignedPackage | None:
         reading = self._reading.get(name)
@@ -95,25 +97,49 @@ class HostPackages:
         if _is_as_submitted(folder, package):
             return folder
         fresh = folder.with_suffix(".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        for path, content in package.contents.items():
-            file = fresh / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-            file.chmod(0o444)
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
+        _remove(fresh)
+        try:
+            for path, content in package.contents.items():
+                file = fresh / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+                file.chmod(0o444)
+            _remove(folder)
+            fresh.rename(folder)
+        except OSError:
+            _remove(fresh)
+            raise
         return folder
 
 
-def _is_as_submitted(folder: Path, package: CodePackage) -> bool:
-    wanted = {file.path: file for file in package.manifest.files}
-    found: dict[str, str] = {}
+def _remove(path: Path) -> None:
+    """Whatever it is, as far as that can be done; of a link, what it leads to stays."""
     with suppress(OSError):
-        for where, _, names in os.walk(folder):
-            for name in names:
-                file = Path(where) / name
-                if file.is_symlink():
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_as_submitted(folder: Path, package: CodePackage) -> bool:
+    """All of it, and nothing else: a folder that was not submitted, or a link to one, would be imported as well."""
+    wanted = {file.path: file.sha256 for file in package.manifest.files}
+    found: dict[str, str] = {}
+    try:
+        for where, folders, names in os.walk(folder, onerror=_raise):
+            inside = [Path(where) / name for name in (*folders, *names)]
+            for path in (Path(where), *inside):
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode):
+                    found[path.relative_to(folder).as_posix()] = sha256(path.read_bytes()).hexdigest()
+                elif not stat.S_ISDIR(mode):
                     return False
-                found[file.relative_to(folder).as_posix()] = sha256(file.read_bytes()).hexdigest()
-    return found == {path: file.sha256 for path, file in wanted.items()}
+            if not inside:
+                return False
+    except OSError:
+        return False
+    return found == wanted
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -16,7 +16,8 @@ from kcontrol.apps.agent.resizing import can_go_on_with, nodes_at_work, resize
 from kcontrol.apps.agent.standbys import needs_standbys, set_standbys
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
-from kcontrol.core.cluster.model import ClusterJob, Replica, TaskSpec
+from kcontrol.core.cluster.explain import explain
+from kcontrol.core.cluster.model import ClusterJob, Replica, Scheduler, TaskSpec
 from kcontrol.core.model import AgentPlacement, DesiredMode
 from kcontrol.errors import ClusterError, KcontrolError, NotFoundError, RetriableError, TopicError
 from kcontrol.requests.endings import asked_by_users, to_run_again
@@ -44,7 +45,7 @@ async def place(
     job: str,
     nodes: int | Nodes,
     code: str | JobCode,
-    tags: tuple[str, ...] = (),
+    tags: tuple[str, ...] | None = None,
     standbys: int | None = None,
 ) -> LoggedEntry:
     """Have the cluster run it; the same again changes nothing, and says so of what its user has stopped. Something else runs,
@@ -52,8 +53,9 @@ async def place(
     go on, where the pipeline can be changed while it runs.
 
     nodes: so many, or between which numbers they follow the size of the cluster; then it begins with what it has, or with the
-    least. code: the path of a file below the hosts' folders, or what they are given. standbys: so many processes stand by for
-    its nodes; None: as many as there are. Raises NotFoundError, ClusterError, ConfigurationError, NotNowError.
+    least. code: the path of a file below the hosts' folders, or what they are given. tags: what a host must have; None: those
+    that the job has asked for so far. standbys: so many processes stand by for its nodes; None: as many as there are. Raises
+    NotFoundError, ClusterError, ConfigurationError, NotNowError.
     """
     wanted = nodes if isinstance(nodes, Nodes) else Nodes(nodes, nodes)
     if standbys:
@@ -73,11 +75,9 @@ async def place(
 
 
 async def _place(
-    view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...]
+    view: ClusterView, job: str, nodes: int, code: str | JobCode, tags: tuple[str, ...] | None
 ) -> LoggedEntry:
     package = FILE + check_file(code) if isinstance(code, str) else PACKAGE + code.package.name
-    tags = tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
-    task = TaskSpec(TASK, nodes, nodes, tags)
     if isinstance(code, JobCode):
         await view.look()
         await _upload(view, code)
@@ -85,23 +85,46 @@ async def _place(
     await view.look()
     known = view.replica.jobs.get(job)
     if known is not None and known.active and known.resizable and known.nodes != nodes:
-        on = (known.package, known.tasks[0].tags) == (package, tags)
+        on = (known.package, known.tasks[0].tags) == (package, tags_of(known, code, tags))
         if on and await can_go_on_with(view.settings, job, nodes):
             return await resize(view, job, nodes)
         if not on:
             await _refuse_both(view.settings, known, nodes)
 
     def wish(value: Replica, request: str) -> SubmitJob:
-        return SubmitJob(job, request, value.offset, package, (task,))
+        now = value.jobs.get(job)
+        task = TaskSpec(TASK, nodes, nodes, tags_of(now, code, tags))
+        # Of one task it says nothing; `retry` may have changed it.
+        shared = now.task_scheduler if now is not None and now.active else Scheduler.BALANCED
+        return SubmitJob(job, request, value.offset, package, (task,), shared)
 
     asked_before = await _asked_by_users(view.settings, job)
     made = await view.ask(wish)
     if view.replica.jobs[job].revision == made.offset:
         submission = AgentPlacement(view.replica.founded_ms, made.offset)
-        await _want_running(view.settings, job, submission, asked_before)
+        await want_running(view.settings, job, submission, asked_before)
         return made
-    stays = await _stays(view.settings, job)
-    return replace(made, changes=(*made.changes, stays)) if stays else made
+    unchanged = (_stuck(view.replica, job), await _stays(view.settings, job))
+    return replace(made, changes=(*made.changes, *filter(None, unchanged)))
+
+
+def _stuck(value: Replica, job: str) -> str:
+    """Why a job waits that its hosts could not run, in words; '' if none could not."""
+    if not any(unit.startswith(f"{job}/") for unit in value.bad):
+        return ""
+    why = explain(value, value.jobs[job])
+    return f"job {job} waits: {why}" if why else ""
+
+
+def tags_of(known: ClusterJob | None, code: str | JobCode, said: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What a host must have: what was said, or what the job asked for so far, be it that it has ended; and that it runs
+    packages, if it is to run one."""
+    tags = said
+    if tags is None:
+        tags = () if known is None else known.tasks[0].tags
+        if known is not None and known.package.startswith(PACKAGE):
+            tags = tuple(tag for tag in tags if tag != PACKAGES_TAG)
+    return tags if isinstance(code, str) else tuple(sorted({*tags, PACKAGES_TAG}))
 
 
 async def _refuse_both(settings: ClusterSettings, known: ClusterJob, nodes: int) -> None:
@@ -141,7 +164,7 @@ async def _asked_by_users(settings: ClusterSettings, job: str) -> int:
     return -1
 
 
-async def _want_running(
+async def want_running(
     settings: ClusterSettings, job: str, submission: AgentPlacement, asked_before: int
 ) -> None:
     with suppress(TopicError):
@@ -170,6 +193,7 @@ async def place_if_there_are_agents(
     code: str | JobCode,
     wanted: bool | None,
     standbys: int | None = None,
+    tags: tuple[str, ...] | None = None,
 ) -> LoggedEntry | None:
     """After a pipeline was submitted. None, and nothing is done, where there are no agents, or it is not wanted.
 
@@ -181,7 +205,7 @@ async def place_if_there_are_agents(
     view = ClusterView(settings)
     try:
         if await view.exists() and (await view.look()).members:
-            return await place(view, job, nodes, code, standbys=standbys)
+            return await place(view, job, nodes, code, tags, standbys)
     finally:
         await view.close()
     if wanted:

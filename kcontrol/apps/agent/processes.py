@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.unit_ends import may_be_of
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.core.model import AgentPlacement
+from kcontrol.errors import ConfigurationError
 
 _log = logging.getLogger("kcontrol.agent")
 
@@ -38,6 +40,9 @@ _START_TICKS = 19
 """Of the fields of /proc/PID/stat behind the name, the one that says when the process began, in ticks since
 the boot (proc(5), field 22)."""
 _LAST_BYTES = 4_096
+_JOB = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
+_TASK = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+"""No hyphen: so no two units have the same folder."""
 _YOUNG_S = 2.0
 _TOLD_AGAIN = 3
 """Whoever is told to end so soon after it was started is told again: its keeper hears the first, and its command, which has not
@@ -86,7 +91,7 @@ class HostProcess:
         try:
             zombie = psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
             return not zombie and identity_of(self.pid) == self.identity
-        except psutil.NoSuchProcess:
+        except (psutil.Error, PermissionError):  # Another user's, where one can't see these.
             return False
 
     def exit_code(self) -> int | None:
@@ -104,19 +109,45 @@ class HostProcess:
         return ""
 
     def signal(self, number: int) -> None:
-        """To the whole group, as far as it is still there."""
-        with suppress(ProcessLookupError):
+        """To the whole group, as far as it is still there; to nobody else who has its number by now."""
+        if not self._has_the_number():
+            return
+        try:
             os.killpg(self.pid, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError as error:
+            _log.warning(
+                "%s: the processes of group %d can't be told to end: %s", self.folder.name, self.pid, error
+            )
+
+    def _has_the_number(self) -> bool:
+        """A number is given away once no group has it either: where another process has it, this group is gone; where none
+        has, the group is what is left of this one, unless the host was started since."""
+        try:
+            return identity_of(self.pid) == self.identity
+        except psutil.NoSuchProcess:
+            return is_of_this_boot(self.identity)
+        except (psutil.AccessDenied, PermissionError):
+            return False
 
 
 def identity_of(pid: int) -> str:
     """What tells a process from all others that ever had its number, whoever sets the clock meanwhile: the
     boot, and when in it the process began. Raises psutil.NoSuchProcess."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return f"{_BOOT_ID.read_text().strip()}/{stat.rpartition(')')[2].split()[_START_TICKS]}"
     except (FileNotFoundError, ProcessLookupError):
         return str(psutil.Process(pid).create_time())
+
+
+def is_of_this_boot(identity: str) -> bool:
+    """Whether what has this identity began since the host was started last."""
+    boot, _, _ = identity.rpartition("/")
+    if boot:
+        return _BOOT_ID.exists() and boot == _BOOT_ID.read_text().strip()
+    return float(identity) >= psutil.boot_time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +162,11 @@ class EndedProcess:
     lived_s: float
     folder: Path
     founded_ms: int = 0
+
+    @property
+    def with_code(self) -> str:
+        """Its code, in words."""
+        return "without a code" if self.code is None else f"with code {self.code}"
 
 
 class HostProcesses:
@@ -172,10 +208,28 @@ class HostProcesses:
     def pids(self) -> dict[Unit, int]:
         return {unit: process.pid for (unit, _), process in self._all.items()}
 
+    def lasting(self, short_life_s: float) -> set[Unit]:
+        """Those that have run for longer."""
+        now_s = time.time()
+        return {unit for (unit, _), one in self._all.items() if now_s - one.began_s > short_life_s}
+
     def start(self, unit: Unit, generation: int, command: Sequence[str], founded_ms: int = 0) -> int:
-        """Its process id. founded_ms: as of HostProcess."""
+        """Its process id. founded_ms: as of HostProcess. Raises ConfigurationError for a unit of such a name that none can be,
+        OSError; then nothing runs, and nothing is left of it."""
         folder = self._folder_of(unit, generation)
         shutil.rmtree(folder, ignore_errors=True)
+        try:
+            return self._start(unit, generation, folder, command, founded_ms)
+        except psutil.Error as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ProcessLookupError(f"what was started is not there: {error}") from error
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _start(
+        self, unit: Unit, generation: int, folder: Path, command: Sequence[str], founded_ms: int
+    ) -> int:
         folder.mkdir(parents=True)
         with (folder / "log").open("ab") as log:
             child = subprocess.Popen(
@@ -202,16 +256,22 @@ class HostProcesses:
         return child.pid
 
     def number_file(self, unit: Unit, generation: int) -> Path:
-        """Where a standby of this placement finds its number."""
+        """Where a standby of this placement finds its number. Raises ConfigurationError as `start` does."""
         return self._folder_of(unit, generation) / "number"
 
     def give(self, one: RunningUnit, unit: Unit, placement: AgentPlacement) -> int:
-        """The process of a standby is this node from now on, and is told so; its process id."""
+        """The process of a standby is this node from now on, and is told so; its process id. Raises OSError; then the same is
+        to be given to it again."""
         process = self._all[one.unit, one.generation]
+        before = process.unit, process.generation, process.founded_ms
         give_number(process.folder / "number", GivenNumber(unit[2], placement))
         process.unit, process.generation = unit, placement.generation
         process.founded_ms = placement.founded_ms
-        process.remember()
+        try:
+            process.remember()
+        except OSError:
+            process.unit, process.generation, process.founded_ms = before
+            raise
         self._all[unit, placement.generation] = self._all.pop((one.unit, one.generation))
         return process.pid
 
@@ -263,4 +323,12 @@ class HostProcesses:
         shutil.rmtree(one.folder, ignore_errors=True)
 
     def _folder_of(self, unit: Unit, generation: int) -> Path:
+        """One of its own, directly below that of all. Raises ConfigurationError: whoever may write the cluster's log may give
+        any name to a job."""
+        job, task, _ = unit
+        if not _JOB.fullmatch(job) or not _TASK.fullmatch(task):
+            raise ConfigurationError(
+                f"no process can be started for task {task!r} of job {job!r}: these can't be names of files; kcontrol place "
+                "gives a job the name of its pipeline"
+            )
         return self._folder / "-".join((*map(str, unit), str(generation)))

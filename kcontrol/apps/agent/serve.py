@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,10 +23,11 @@ from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.model import FIRST_LEVEL, LATEST_LEVEL
-from kcontrol.errors import ReplacedError
+from kcontrol.errors import ClusterError, ReplacedError
 from kcontrol.settings.cluster import ClusterSettings
 
 LIMITS = AgentLimits()
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ async def serve(
     command: Commands,
     tell: Callable[[str], None],
 ) -> None:
-    """Until SIGTERM or SIGINT. Raises ReplacedError when the cluster ends it: with the reason."""
+    """Until SIGTERM or SIGINT. Raises ReplacedError when the cluster ends it: with the reason; ClusterError if it was to leave
+    and could not say so, though all that ran here has ended."""
     disk = AgentDisk(options.folder)
     earlier = disk.incarnations
     me = Identity(
@@ -78,7 +79,7 @@ async def serve(
         *(command, tell, options.session, LIMITS),
     )
     try:
-        await _until_ended(session, options)
+        await _until_ended(session, processes, options)
     finally:
         await log.close()
         await beats.close()
@@ -87,18 +88,48 @@ async def serve(
         disk.close()
 
 
-async def _until_ended(session: AgentSession, options: AgentOptions) -> None:
-    stop = asyncio.Event()
+async def _until_ended(session: AgentSession, processes: HostProcesses, options: AgentOptions) -> None:
+    stop, left = asyncio.Event(), True
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     running, stopping = asyncio.create_task(session.run()), asyncio.create_task(stop.wait())
     await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set() and options.leaves:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(2 * options.kill_after_ms / 1000):
-                await session.leave("asked to")
+        left = await _leave(session, running, 2 * options.kill_after_ms / 1000)
     stopping.cancel()
-    if running.done():
-        raise ReplacedError(f"agent {options.name!r} ends: {running.result()}")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+    remain = () if left else await _end_all(processes, 2 * options.kill_after_ms)
+    if not running.cancelled():
+        raise ReplacedError(f"agent {options.name!r} ends: {running.result()}")
+    if not left:
+        ended = (
+            f"could not end processes {', '.join(map(str, remain))}"
+            if remain
+            else "has ended all that ran here"
+        )
+        raise ClusterError(
+            f"agent {options.name!r} {ended}, and could not say in time that it leaves: the cluster's log can't be read or "
+            "written now, or does not know it yet. If it does, others take over once they have noticed that it is silent"
+        )
+
+
+async def _leave(session: AgentSession, running: asyncio.Task[str], timeout_s: float) -> bool:
+    """Whether it was said, and all that ran here has ended."""
+    leaving = asyncio.create_task(session.leave("asked to"))
+    await asyncio.wait((leaving, running), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    left = leaving.done()
+    leaving.cancel()
+    return left
+
+
+async def _end_all(processes: HostProcesses, timeout_ms: int) -> tuple[int, ...]:
+    """Whatever runs here; back once none does. Process ids of those that could not be ended in time."""
+    clock = SystemClock()
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    while (running := processes.running()) and clock.monotonic_ms() < deadline_ms:
+        for one in running:
+            processes.stop(one, clock.monotonic_ms())
+        processes.tend(clock.monotonic_ms())
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return tuple(sorted(processes.pids().values()))

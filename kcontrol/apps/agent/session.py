@@ -24,7 +24,7 @@ from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.resizing import ResizeWarden
-from kcontrol.apps.agent.restarts import CoordinatorRestarts
+from kcontrol.apps.agent.restarts import Restarts, says_nothing_of_the_host
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
@@ -33,11 +33,12 @@ from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Replica, Unit
+from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Place, Replica, Unit
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
-from kcontrol.core.cluster.work import RunningUnit
+from kcontrol.core.cluster.work import RunningUnit, wanted
 from kcontrol.core.model import AgentPlacement
-from kcontrol.errors import ClusterError, ConfigurationError, RetriableError
+from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
 
@@ -56,10 +57,11 @@ class Commands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
-    has ended is started again. longest_restart_ms: before a coordinator that fails again and again is, as that pause is
-    doubled each time. short_life_s: who ran longer has not failed to run here. coordinator: what is run where a coordinator
-    is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot that its version can read."""
+    """poll_ms: between two looks at the log, the beats and the processes, and less at the log and the beats where that would be
+    late. restart_ms: before a process that has ended is started again. longest_restart_ms: before one that is started again and
+    again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
+    coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
+    that its version can read."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
@@ -97,9 +99,9 @@ class AgentSession:
         self._options, self._limits = options, limits
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
-        self._not_before_ms: dict[Unit, int] = {}
         pauses = Backoff(options.restart_ms, options.longest_restart_ms)
-        self._restarts = CoordinatorRestarts(pauses, options.short_life_s)
+        self._restarts = Restarts(pauses, options.short_life_s)
+        self._troubles = AgentTroubles("", "")
         self._ended: list[EndedProcess] = []
         """What that means is known once the log was read: it may be of another one."""
         self._restored = -1
@@ -114,9 +116,12 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._prepare, self._work, self._cut)
+        beating = (self._read, self._hear, self._beat, self._speak)
+        acts = (self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
-        tasks = [asyncio.create_task(self._for_ever(one)) for one in (*acts, *looks)]
+        tasks = [
+            asyncio.create_task(self._for_ever(one, one in beating)) for one in (*beating, *acts, *looks)
+        ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -133,15 +138,19 @@ class AgentSession:
         self._leaves = True
         await self._gone.wait()
 
-    async def _for_ever(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def _for_ever(self, act: Callable[[], Awaitable[None]], soon: bool) -> None:
         """Until the machine ends. Kafka that is away is waited for; it is the machine that knows what that
-        means."""
+        means. soon: as beats ask for."""
         while not self._machine.ended:
             try:
                 await act()
             except (RetriableError, TimeoutError) as error:
                 _log.info("%s", error)
-            await asyncio.sleep(self._options.poll_ms / 1000)
+            await asyncio.sleep(self._pause_ms(soon) / 1000)
+
+    def _pause_ms(self, soon: bool) -> int:
+        longest = self._options.poll_ms
+        return min(longest, self._machine.poll_ms) if soon else longest
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -201,6 +210,8 @@ class AgentSession:
 
     async def _hear(self) -> None:
         self._machine.hear(*await self._beats.read_to_end())
+        for one in self._machine.differences():
+            self._tell(one.text)
 
     # --- speaking -----------------------------------------------------------------------------------------
 
@@ -210,6 +221,17 @@ class AgentSession:
             async with asyncio.timeout(self._limits.append_ms / 1000):
                 await self._beats.append(beat)
             self._machine.beat_sent(self._clock.monotonic_ms())
+            await self._say_troubles()
+
+    async def _say_troubles(self) -> None:
+        """Once they have changed; whoever begins to look later reads the newest."""
+        lasting = self._processes.lasting(self._options.short_life_s)
+        found = AgentTroubles(*self._machine.me.who, self._restarts.told(self._placed_here(), lasting))
+        if found == self._troubles or not (found.troubles or self._troubles.troubles):
+            return
+        async with asyncio.timeout(self._limits.append_ms / 1000):
+            await self._beats.say(found)
+        self._troubles = found
 
     async def _speak(self) -> None:
         entry = self._machine.entry(self._clock.monotonic_ms())
@@ -294,8 +316,12 @@ class AgentSession:
         """The process of a standby goes on as this node, as soon as one could be started."""
         if not self._processes.is_free(unit):
             return
-        pid = self._processes.give(one, unit, AgentPlacement(self.replica.founded_ms, generation))
-        self._not_before_ms.pop(unit, None)
+        try:
+            pid = self._processes.give(one, unit, AgentPlacement(self.replica.founded_ms, generation))
+        except OSError as error:
+            _log.warning("%s can't be given its number now: %s", "/".join(map(str, unit)), error)
+            return
+        self._restarts.handed_over(unit)
         self._tell(f"has who stood by run {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
     def _end_those_of_another_log(self, now_ms: int) -> list[RunningUnit]:
@@ -310,29 +336,36 @@ class AgentSession:
 
     def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
         """Once no older process of the unit is left here, which has its working directory."""
-        if not self._processes.is_free(unit) or now_ms < self._not_before_ms.get(unit, now_ms):
+        if not self._processes.is_free(unit) or not self._restarts.may_start(unit, generation, now_ms):
             return
+        placement = AgentPlacement(self.replica.founded_ms, generation)
         try:
-            placement = AgentPlacement(self.replica.founded_ms, generation)
             command = self._command(self.replica.jobs[unit[0]], unit, placement)
-        except ConfigurationError as error:
-            self._not_before_ms[unit] = now_ms + self._options.restart_ms
-            self._machine.unit_failed(unit, generation, str(error))
+            if command is None:
+                return
+            if unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys:
+                number_file = self._processes.number_file(unit, generation)
+                command = (*command, "--number-from", str(number_file))
+            pid = self._processes.start(unit, generation, command, placement.founded_ms)
+        except (ConfigurationError, OSError) as error:
+            self._not_started(unit, generation, error, now_ms)
             return
-        if command is None:
-            return
-        if unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys:
-            command = (*command, "--number-from", str(self._processes.number_file(unit, generation)))
-        pid = self._processes.start(unit, generation, command, placement.founded_ms)
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
 
+    def _not_started(self, unit: Unit, generation: int, error: Exception, now_ms: int) -> None:
+        """As if it had ended at once. What the host lacks (memory, room on a disk, a right) may be there in a moment, and is
+        the failure of this unit alone: all others go on."""
+        why = str(error) if isinstance(error, ConfigurationError) else f"it can't be started here: {error}"
+        self._restarts.not_started(unit, generation, now_ms)
+        if isinstance(error, OSError):
+            self._tell(f"can't start {'/'.join(map(str, unit))}: {error}")
+        self._machine.unit_failed(unit, generation, why)
+
     def _see_end(self, ended: EndedProcess, now_ms: int) -> None:
-        is_coordinator = ended.unit == COORDINATOR
-        pause_ms = self._restarts.pause_ms(ended) if is_coordinator else self._options.restart_ms
-        self._not_before_ms[ended.unit] = now_ms + pause_ms
-        code = "without a code" if ended.code is None else f"with code {ended.code}"
-        after = f" (another one may start after {pause_ms / 1000:g} s)" if is_coordinator else ""
-        self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}{after}: {ended.said}")
+        pause_ms = self._restarts.ended(ended, now_ms)
+        later = ended.unit == COORDINATOR or pause_ms > self._options.restart_ms
+        after = f" (another one may start after {pause_ms / 1000:g} s)" if later else ""
+        self._tell(f"sees {'/'.join(map(str, ended.unit))} end {ended.with_code}{after}: {ended.said}")
         self._ended.append(ended)
 
     def _note_ends(self) -> None:
@@ -346,13 +379,10 @@ class AgentSession:
         reported. A coordinator is started again in any case: there may be no better host."""
         if not may_be_of(ended.founded_ms, self.replica.founded_ms):
             return
-        code = "without a code" if ended.code is None else f"with code {ended.code}"
-        unit, generation, why = ended.unit, ended.generation, f"ended {code}: {ended.said}"
+        unit, generation, why = ended.unit, ended.generation, f"ended {ended.with_code}: {ended.said}"
         match verdict_of(ended.code):
             case ExitVerdict.ASKED | ExitVerdict.REPLACED:
                 pass
-            case ExitVerdict.FAILED if unit == COORDINATOR and ended.code == ClusterError.exit_code:
-                pass  # Kafka is away, from all hosts as far as is known.
             case ExitVerdict.USELESS | ExitVerdict.LEFT_OUT if unit == COORDINATOR:
                 # It is of no job that could fail, and what is wrong for it here may be right elsewhere.
                 self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
@@ -364,6 +394,8 @@ class AgentSession:
                 self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
             case ExitVerdict.FAILED if ended.lived_s > self._options.short_life_s:
                 self._machine.unit_lasted(unit, generation)
+            case ExitVerdict.FAILED if says_nothing_of_the_host(ended.code):
+                pass
             case ExitVerdict.FAILED:
                 self._machine.unit_failed(unit, generation, why)
 
@@ -378,6 +410,18 @@ class AgentSession:
             for one in running:
                 self._processes.stop(one, now_ms)
         elif self._options.coordinator and not running and self._machine.may_start(now_ms):
-            if now_ms < self._not_before_ms.get(COORDINATOR, now_ms):
-                return
-            self._processes.start(COORDINATOR, placed[0].generation, self._options.coordinator)
+            self._start_coordinator(placed[0].generation, now_ms)
+
+    def _start_coordinator(self, generation: int, now_ms: int) -> None:
+        if not self._restarts.may_start(COORDINATOR, generation, now_ms):
+            return
+        try:
+            self._processes.start(COORDINATOR, generation, self._options.coordinator)
+        except OSError as error:
+            self._not_started(COORDINATOR, generation, error, now_ms)
+
+    def _placed_here(self) -> dict[Unit, Place]:
+        """A coordinator among the rest."""
+        me = self._machine.me
+        keeps = [(COORDINATOR, one) for one in self.replica.coordinators if one.agent == me.name]
+        return {**wanted(self.replica, me), **dict(keeps)}

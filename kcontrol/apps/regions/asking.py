@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -207,6 +208,22 @@ async def _planned_once(
     return await plan_rollback(cluster, cut, uuid4().hex, leave_behind, own), view.newest.number
 
 
+async def abandon_rollback(
+    cluster: ClusterSettings, region: str, by: str, why: str, timeout_s: float
+) -> RegionAnswer:
+    """Give up the rollback under way, also where it can't be completed. `why` says who is back, `seq_id` at which cut.
+
+    Raises NotNowError: none is under way, or nobody is in charge of the region. RetriableError: nothing in time. NotFoundError.
+    """
+    async with region_reader(cluster, region) as reader:
+        newest = (await reader.look()).newest
+        if newest is None or newest.rollback is None:
+            raise NotNowError(f"region {region!r}: no rollback of it is under way")
+    request = request_of(region, RegionRequestKind.ROLLBACK, by)
+    answer, _ = await ask_region(cluster, replace(request, why=why, as_of=newest.number), timeout_s)
+    return answer
+
+
 async def delete_region(cluster: ClusterSettings, region: str) -> None:
     """Its pipelines go on by themselves; its log stays, and its numbers go on if it is defined again. Raises NotFoundError,
     NotNowError: they are being taken back to a cut."""
@@ -215,7 +232,7 @@ async def delete_region(cluster: ClusterSettings, region: str) -> None:
         if view.newest is not None and view.newest.rollback is not None:
             raise NotNowError(
                 f"region {region!r}: its pipelines are being taken back to cut {view.newest.rollback.to_cut}, and some are not "
-                "yet: see kcontrol region status"
+                f"yet: see kcontrol region status; if they can't be, give it up: kcontrol region rollback {region} --abandon"
             )
         await reader.asked.forget(region)
 

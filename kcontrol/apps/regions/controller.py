@@ -7,6 +7,7 @@ import getpass
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Collection
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
 from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
 from kcontrol.apps.regions.members import PipelineMembers
+from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, KcontrolError, RetriableError
 from kcontrol.sessions.pausing import pause
 from kcontrol.sessions.region import RegionSession, RegionTimes
@@ -25,7 +27,8 @@ from kcontrol.settings.cluster import ClusterSettings
 _log = logging.getLogger("kcontrol.regions")
 
 _LOOK_EVERY_MS = 2_000
-_AGAIN_MS = 5_000
+_AGAIN = Backoff(first_ms=5_000, longest_ms=60_000)
+"""After a session that a fault has ended."""
 
 
 class RegionController:
@@ -68,16 +71,24 @@ class RegionController:
         return [name for name in asked.definitions if not self._regions or name in self._regions]
 
     async def _look_after(self, region: str) -> None:
-        """What ends a session by a fault is said, and another begins: other regions do not suffer from it. Where there are
-        none, a right that is missing ends the process."""
+        """What ends a session by a fault, whatever it is, is said, and another begins: other regions do not suffer from it.
+        Where there are none, a right that is missing ends the process."""
+        tries = _AGAIN.begin()
         while not self._stopping.is_set():
+            began_s = time.monotonic()
             try:
                 await self._session(region)
-            except KcontrolError as error:
+            except Exception as error:
                 if isinstance(error, AccessError) and len(self._tasks) == 1:
                     raise
-                _log.error("region %s: %s; trying again in %g s", region, error, _AGAIN_MS / 1000)
-                await pause(_AGAIN_MS, self._stopping)
+                if time.monotonic() - began_s > _AGAIN.longest_ms / 1000:
+                    tries.succeeded()
+                again_ms, is_bug = tries.failed(), not isinstance(error, KcontrolError)
+                told = f"{type(error).__name__}: {error}" if is_bug else error
+                _log.error(
+                    "region %s: %s; trying again in %g s", region, told, again_ms / 1000, exc_info=is_bug
+                )
+                await pause(again_ms, self._stopping)
 
     async def _session(self, region: str) -> None:
         await asyncio.to_thread(ensure_region_log, self._cluster, region)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -134,12 +135,18 @@ async def _plan(
     own: Path | None,
     together: Together,
 ) -> BackPlan:
-    pipeline, to_step, last = looked.pipeline, looked.to_step, looked.last
-    is_there = last is not None and looked.stands and not _is_behind(pipeline, last, together.void)
-    if looked.done is not None or is_there:
+    pipeline, to_step = looked.pipeline, looked.to_step
+    if _is_back(looked, together.void):
         return BackPlan(pipeline, to_step, None, looked.void)
     reset = await plan_reset(cluster, pipeline, to_step, leave_behind, own, together)
     return BackPlan(pipeline, to_step, reset, looked.void)
+
+
+def _is_back(looked: _LookedBack, void: Mapping[tuple[str, int], int]) -> bool:
+    """void: of those whose topics it may read. Raises ConfigurationError as `_is_behind` does."""
+    if looked.done is not None:
+        return True
+    return looked.last is not None and looked.stands and not _is_behind(looked.pipeline, looked.last, void)
 
 
 def _is_of(boundary: StepBoundary, request_id: str) -> bool:
@@ -229,6 +236,25 @@ class RegionRollbacks:
                 await self._called.wait()
                 await reset_pipeline(self._cluster, plan.reset, why, rollback.by)
             self._back |= {plan.pipeline}
+
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """As the port says. One that can't be looked at, because it was deleted or can't be read, is not back."""
+        if self._working is not None:
+            task = self._working[1]
+            self._end_work()
+            await asyncio.wait([task])
+        back, void = set[str](), dict[tuple[str, int], int]()
+        looks = (_look(self._cluster, one.pipeline, one.step, rollback.request_id) for one in cut.pipelines)
+        for found in await asyncio.gather(*looks, return_exceptions=True):
+            if isinstance(found, RetriableError) or (
+                isinstance(found, BaseException) and not isinstance(found, KcontrolError)
+            ):
+                raise found
+            if isinstance(found, _LookedBack):
+                with suppress(ConfigurationError):
+                    back |= {found.pipeline} if _is_back(found, void) else set()
+                void |= found.void
+        return frozenset(back)
 
     def let_go(self) -> None:
         """Nothing more is begun. What was under way leaves a reset or no trace."""

@@ -217,6 +217,10 @@ class PipelineMembers:
         self._waits = self._rollbacks.waits_for
         return back
 
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        """As the port says."""
+        return await self._rollbacks.give_up(cut, rollback)
+
     @property
     def waits_for(self) -> tuple[str, ...]:
         """As the port says."""

@@ -49,4 +49,5 @@ def back_facts(plan: BackPlan) -> BackFacts:
         void_records={} if reset is None else dict(reset.written),
         rerun_steps=0 if reset is None else reset.rerun,
         left_behind=() if reset is None else tuple(one.name for one in reset.readers),
+        unseen=() if reset is None else reset.unseen,
     )

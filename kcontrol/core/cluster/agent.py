@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.coordinators import raised_for_coordinators
+from kcontrol.core.cluster.differing import DifferingValue, OwnDifferences
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
 from kcontrol.core.cluster.fit_wards import Fitting, FitWards
@@ -83,6 +84,7 @@ class AgentMachine:
         self._has_read = False
         self._fitness = Fitness(limits.unfit_ms, now_ms)
         self._marks: dict[int, str] = {}
+        self._differences = OwnDifferences()
         self._sent_ms: dict[int, int] = {}
         self._seq = 0
         self._in_touch_ms: int | None = None
@@ -109,6 +111,12 @@ class AgentMachine:
     @property
     def late_ms(self) -> int:
         return self._limits.late_beats * self.replica.policy.beat_ms
+
+    @property
+    def poll_ms(self) -> int:
+        """So often the shell looks at the log and at beats, or more often: four times between two beats, so that nothing is
+        late by its looking alone."""
+        return max(self._limits.shortest_poll_ms, self.replica.policy.beat_ms // 4)
 
     def begin(self, incarnation: str, now_ms: int) -> None:
         """After it was removed: as a new incarnation, which has nothing of the old one's, and joins after a
@@ -211,6 +219,12 @@ class AgentMachine:
             self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > back}
         if differs_from_most(self.liveness, self._marks):
             self.ended = "its value differs from that of most others: its digests say so"
+
+    def differences(self) -> list[DifferingValue]:
+        """Others that have made another value of the log, each once an offset."""
+        known, name = self.replica.agents, self.me.name
+        others = {one: mark for one, mark in self.liveness.marks.items() if one in known and one != name}
+        return self._differences.new(others, self._marks)
 
     # --- what to say --------------------------------------------------------------------------------------
 

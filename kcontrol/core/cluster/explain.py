@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcontrol.core.cluster.jobs import runs
-from kcontrol.core.cluster.model import STANDBY, ClusterJob, Replica, Scheduler, TaskSpec
+from kcontrol.core.cluster.model import STANDBY, Agent, ClusterJob, Replica, Scheduler, TaskSpec
 from kcontrol.core.cluster.schedule.shares import least
 
 
@@ -18,9 +18,8 @@ def explain(replica: Replica, job: ClusterJob) -> str:
             return lacking
     if over := _beyond(replica, job):
         return over
-    for unit, agents in sorted(replica.bad.items()):
-        if unit.startswith(f"{job.name}/") and not (job.standbys and unit.split("/")[1] == STANDBY):
-            return f"node {unit.rsplit('/', 1)[1]} could not run on {', '.join(agents)}, and nowhere else is room"
+    if bad := _could_not_run(replica, job):
+        return bad
     earlier = [one.name for one in replica.active() if one.id < job.id and runs(replica, one)]
     total = sum(agent.slots for agent in replica.usable().values())
     need = f"it needs {least(job)} slots of {total}"
@@ -38,8 +37,27 @@ def resizing(replica: Replica, job: ClusterJob) -> str:
     return f"it is to have {job.nodes} nodes: see kcontrol status {job.name} for how far its layout is"
 
 
+def _could_not_run(replica: Replica, job: ClusterJob) -> str:
+    """Of the first node that no other host could run, if there is one, else of the first."""
+    found = []
+    for unit, agents in sorted(replica.bad.items()):
+        name, task, node = unit.rsplit("/", 2)
+        if name != job.name or (job.standbys and task == STANDBY):
+            continue
+        fitting = {agent.name for one in job.tasks if one.name == task for agent in _fitting(replica, one)}
+        failed = f"node {node} could not run on {', '.join(agents)}"
+        if fitting <= set(agents):
+            return f"{failed}, and no other host fits: kcontrol cluster retry {name} tries again, once it is put right there"
+        found.append(f"{failed}, and nowhere else is room")
+    return found[0] if found else ""
+
+
+def _fitting(replica: Replica, task: TaskSpec) -> list[Agent]:
+    return [agent for agent in replica.usable().values() if set(task.tags) <= set(agent.tags)]
+
+
 def _lacks(replica: Replica, task: TaskSpec) -> str:
-    fitting = [agent for agent in replica.usable().values() if set(task.tags) <= set(agent.tags)]
+    fitting = _fitting(replica, task)
     slots = sum(agent.slots for agent in fitting)
     need = max(1, task.min)
     if slots >= need:

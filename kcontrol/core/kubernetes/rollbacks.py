@@ -32,7 +32,7 @@ class RollbackStage(StrEnum):
     DONE = "Done"
     REFUSED = "Refused"
     SUPERSEDED = "Superseded"
-    """Somebody else has asked for another one since."""
+    """Somebody else has asked for another one since, or has given it up."""
 
 
 _ENDED = (RollbackStage.DONE, RollbackStage.REFUSED, RollbackStage.SUPERSEDED)
@@ -99,6 +99,8 @@ def _known(wanted: str, request_id: str, view: RegionLogView) -> RollbackSaid | 
     after = view.changes.get(last + 1)
     if after is None:
         return RollbackSaid(wanted, RollbackStage.UNDER_WAY, _waits(view, cuts[last]))
+    if after.gives_up:
+        return RollbackSaid(wanted, RollbackStage.SUPERSEDED, f"it was given up {after.happened.why}")
     if after.rollback is None:
         # A request that was refused on the way has left its answer there.
         return _done(wanted, cuts[last])

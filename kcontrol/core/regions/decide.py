@@ -22,6 +22,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -46,17 +47,6 @@ class WhyIgnored(StrEnum):
     HELD = "held until somebody lets it go on"
     UNREACHABLE = "no cut that can be gone back to"
     GOING_BACK = "its pipelines are being taken back to a cut, which comes first"
-
-
-REMARKS: dict[RegionState, str] = {
-    RegionState.PROCESSING: "told `resumeSubmission`; alarm `drain_period`, where drains are periodic",
-    RegionState.DRAINING: "told `triggerDrain`; alarm `drain_timeout`",
-    RegionState.PENDING: "told `resumeSubmission`, and that some still save; the alarm stays",
-    RegionState.RESETTING: "told `triggerReset`; alarm `reset_timeout`",
-    RegionState.SPENT: "told `resetFailed`; only a forced reset leads on",
-    RegionState.GOING_BACK: "nobody works; one pipeline after the other is reset to its step of the cut",
-}
-"""What members are told in a state, and what is waited for; nothing in the others."""
 
 
 class _IgnoredError(Exception):
@@ -105,6 +95,8 @@ def _after(region: Region, event: RegionEvent) -> Region:
             return _on_rollback_asked(region, event)
         case RolledBack():
             return _on_rolled_back(region, event)
+        case RollbackAbandoned():
+            return _on_rollback_abandoned(region, event)
         case AlarmWentOff():
             return _on_alarm(region, event)
         case TookOver():
@@ -379,11 +371,22 @@ def _on_rolled_back(region: Region, event: RolledBack) -> Region:
     region = _completed(region, event.member, MemberPart.BACK)
     if not _have_all(region):
         return region
-    region = _go(region, event, RegionCause.ALL_BACK)
+    return _gone_back(_go(region, event, RegionCause.ALL_BACK))
+
+
+def _on_rollback_abandoned(region: Region, event: RollbackAbandoned) -> Region:
+    """What came after the cut is no cut any more: some have no steps of it."""
+    if region.state is not RegionState.GOING_BACK:
+        raise _IgnoredError(WhyIgnored.AS_BEFORE)
+    return _gone_back(_go(region, event, RegionCause.ABANDONED))
+
+
+def _gone_back(region: Region) -> Region:
+    number = region.going_back_to
     return replace(
         _begun_anew(region),
-        last_completed_seq_id=event.seq_id,
-        to_retire_seq_id=min(region.to_retire_seq_id, event.seq_id - 1),
+        last_completed_seq_id=number,
+        to_retire_seq_id=min(region.to_retire_seq_id, number - 1),
         current_seq_id=_number_after(region),
         going_back_to=0,
     )

@@ -89,6 +89,11 @@ class RolledBack:
 
 
 @dataclass(frozen=True, slots=True)
+class RollbackAbandoned:
+    """A person gives up the rollback under way: who is back is back, and the others stay where they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class AlarmWentOff:
     """timer: as the region had it when the alarm was set."""
 
@@ -111,6 +116,7 @@ RegionEvent = (
     | ResumeAsked
     | RollbackAsked
     | RolledBack
+    | RollbackAbandoned
     | AlarmWentOff
     | TookOver
 )

@@ -21,6 +21,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -54,14 +55,28 @@ _NO_ATTEMPT = "no attempt is left: see why in kcontrol region status, then kcont
 
 
 @dataclass(frozen=True, slots=True)
+class RollbackChecked:
+    """That it was looked at whether a request for a rollback can be carried out. definition_id: by which definition of the
+    region: it says nothing of another one. why: why it can't, or ''."""
+
+    request_id: str = ""
+    definition_id: str = ""
+    why: str = ""
+
+
+NOT_CHECKED = RollbackChecked()
+"""Nothing was looked at yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegionSeen:
     """What was seen of a region's members and of people's wishes.
 
     lives: by member, its newest life. healthy: as `HealthSeen` has it. alarm: the number of the timer that has gone off, or
     -1. came_to: the number of the drain whose cut all have come to, and which was held against the logs, or 0. in_line: the
-    members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: the request for a
-    rollback that was looked at, and why it can't be, or ''. led_from: the number of the first change of whoever is in charge.
-    said: by participant, its newest word.
+    members that nobody holds. back: the `request_id` of a rollback, and who was taken back by it. checked: what was looked at
+    last. cut: the one that the newest request for a rollback names, if the log has it. led_from: the number of the first change
+    of whoever is in charge. said: by participant, its newest word.
     """
 
     lives: Mapping[str, int] = field(default_factory=dict)
@@ -71,7 +86,8 @@ class RegionSeen:
     in_line: frozenset[str] = frozenset()
     requests: Mapping[RegionRequestKind, RegionRequest] = field(default_factory=dict)
     back: tuple[str, frozenset[str]] = ("", frozenset())
-    checked: tuple[str, str] = ("", "")
+    checked: RollbackChecked = NOT_CHECKED
+    cut: RegionCut | None = None
     led_from: int = 0
     said: Mapping[str, ParticipantSaid] = field(default_factory=dict)
     why: str = ""
@@ -208,7 +224,12 @@ def is_to_be_checked(value: RegionValue, seen: RegionSeen) -> RegionRequest | No
     request = seen.requests.get(RegionRequestKind.ROLLBACK)
     if request is None or _is_answered(value, request) or _is_under_way(value, request):
         return None
-    return None if _is_stale(request, seen) or seen.checked[0] == request.request_id else request
+    return None if _is_stale(request, seen) or _is_checked(value, request, seen) else request
+
+
+def _is_checked(value: RegionValue, request: RegionRequest, seen: RegionSeen) -> bool:
+    checked = seen.checked
+    return (checked.request_id, checked.definition_id) == (request.request_id, value.definition_id)
 
 
 def refused_cut(number: int, cut: RegionCut | None, settings: RegionSettings) -> str:
@@ -231,20 +252,40 @@ def _ask_rollback(value: RegionValue, request: RegionRequest, seen: RegionSeen) 
         return None
     if _is_stale(request, seen):
         return _refused(value, request, _STALE)
-    checked, why = seen.checked
-    if checked != request.request_id:
+    if not _is_checked(value, request, seen):
         return None
+    if not request.to_cut:
+        return _abandon(value, request, seen)
+    why = seen.checked.why or refused_cut(request.to_cut, seen.cut, value.region.settings)
     event = RollbackAsked(request.to_cut)
     ignored = decide_region(value.region, event).ignored
     if why or ignored is not None:
         return _refused(value, request, why or f"cut {request.to_cut}: {ignored}")
-    led = _after(value, event, f"by {request.by}{': ' if request.why else ''}{request.why}")
+    led = _after(value, event, _by(request))
     rollback = RegionRollback(
         request.to_cut, request.request_id, request.by, request.why, request.leave_behind
     )
     others = dict(value.answers)
     others.pop(RegionRequestKind.ROLLBACK, None)
     return replace(led, value=replace(led.value, rollback=rollback, answers=others))
+
+
+def _abandon(value: RegionValue, request: RegionRequest, seen: RegionSeen) -> LedStep:
+    """Who is back then is written, for whoever has to put the others right."""
+    rollback = value.rollback
+    if rollback is None:
+        return _refused(value, request, "no rollback of it is under way")
+    known, found = seen.back
+    back = {*value.region.completions, *(found if known == rollback.request_id else ())}
+    pipelines = value.region.settings.pipelines
+    late = ", ".join(name for name in pipelines if name not in back) or "none"
+    who = f"back at cut {rollback.to_cut}: {', '.join(name for name in pipelines if name in back) or 'none'}; not: {late}"
+    led = _after(value, RollbackAbandoned(), f"{_by(request)}; {who}")
+    return replace(led, value=_with_answer(led.value, request, RegionOutcome.DONE, rollback.to_cut, who))
+
+
+def _by(request: RegionRequest) -> str:
+    return f"by {request.by}{': ' if request.why else ''}{request.why}"
 
 
 def _is_under_way(value: RegionValue, request: RegionRequest) -> bool:

@@ -68,10 +68,12 @@ class RegionLogView:
         return None
 
     def forgotten(self, keep_changes: int, keep_cuts: int) -> tuple[str, ...]:
-        """Keys of what is older than so many of the newest, and of cuts that are void."""
+        """Keys of what is older than so many of the newest, and of cuts that are void. One that is being gone back to stays."""
         old_changes = sorted(self.changes)[:-keep_changes]
         void = {number for number in self.cuts if number > self._last_completed}
-        old_cuts = sorted(void | set(sorted(self.cuts.keys() - void)[:-keep_cuts]))
+        rollback = None if self.newest is None else self.newest.rollback
+        needed = set() if rollback is None else {rollback.to_cut}
+        old_cuts = sorted(void | set(sorted(self.cuts.keys() - void)[:-keep_cuts]) - needed)
         return (*map(change_key, old_changes), *map(cut_key, old_cuts))
 
     def gone_back(self, cut: int) -> int | None:

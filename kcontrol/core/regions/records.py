@@ -50,6 +50,7 @@ class RegionEventKind(StrEnum):
     ANSWERED = "answered"
     """A request was refused, and nothing else changed."""
     ROLLBACK_ASKED = "rollback_asked"
+    """To cut 0: to none. The one that was under way is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class RegionRequest:
 
     hold: of a drain: all stay at its cut until they are resumed. member: of a drain: in whose name it is asked for, one of the
     region's triggers; '': a person's. force: of a reset: with more attempts than are left.
-    Of a rollback: to_cut: the cut; why: the reason that was given; leave_behind: who has read what will be void, and is left as
-    it is; as_of: the number of the newest change that whoever asks has seen.
+    Of a rollback: to_cut: the cut; 0: to none, and the one under way is given up. why: the reason that was given; leave_behind:
+    who has read what will be void, and is left as it is; as_of: the number of the newest change that whoever asks has seen.
     """
 
     region: str
@@ -237,6 +238,11 @@ class RegionChange:
     """Up to and with this change; None: an older version has written it."""
     incarnation: str = ""
     """As the definition had it."""
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether it ends a rollback by which not all pipelines were taken back."""
+        return self.happened.kind is RegionEventKind.ROLLBACK_ASKED and self.rollback is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ Some rules are the shape of the table:
 - Whatever goes wrong leads through RESETTING before the next drain: so a number whose drain was interrupted, by a failure
 or by another coordinator, is never used again.
 - What is not healthy waits in UNHEALTHY, in which nobody is told anything and no alarm is set.
-- Once members are being taken back to an older cut nothing else happens until all of them are: no drain, no reset, and another
-coordinator goes on with it.
+- Once members are being taken back to an older cut nothing else happens until all of them are, or a person gives it up: no
+drain, no reset, and another coordinator goes on with it.
 - Attempts at a reset are counted until a drain is completed. When they are spent, only a person leads out, by force; another
   coordinator leads back here.
 
@@ -32,6 +32,7 @@ from kcontrol.core.regions.events import (
     MemberJoined,
     ResetAsked,
     ResetDone,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -60,6 +61,7 @@ class RegionCause(StrEnum):
     SPENT = "attempts spent"
     ROLLBACK_ASKED = "rollback asked for"
     ALL_BACK = "all are back"
+    ABANDONED = "rollback given up"
     TOOK_OVER = "another coordinator"
 
 
@@ -96,7 +98,18 @@ REGION_ROWS: tuple[Row[RegionState, RegionCause], ...] = (
     # --- back to an older cut
     (tuple(RegionState), RollbackAsked, _C.ROLLBACK_ASKED, _S.GOING_BACK),
     (_S.GOING_BACK, RolledBack, _C.ALL_BACK, _S.STARTED),
+    (_S.GOING_BACK, RollbackAbandoned, _C.ABANDONED, _S.STARTED),
 )
 
 REGION_TABLE = next_states(REGION_ROWS)
 REGION_OCCASIONS = occasions(REGION_ROWS)
+
+REMARKS: dict[RegionState, str] = {
+    RegionState.PROCESSING: "told `resumeSubmission`; alarm `drain_period`, where drains are periodic",
+    RegionState.DRAINING: "told `triggerDrain`; alarm `drain_timeout`",
+    RegionState.PENDING: "told `resumeSubmission`, and that some still save; the alarm stays",
+    RegionState.RESETTING: "told `triggerReset`; alarm `reset_timeout`",
+    RegionState.SPENT: "told `resetFailed`; only a forced reset leads on",
+    RegionState.GOING_BACK: "nobody works; one pipeline after the other is reset to its step of the cut",
+}
+"""What members are told in a state, and what is waited for; nothing in the others."""

@@ -21,6 +21,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -155,6 +156,8 @@ def happening_of(event: RegionEvent, why: str = "") -> RegionHappening:
             return RegionHappening(_Kind.RESET_DONE, member, life, seq_id, attempt, why=why)
         case RollbackAsked(seq_id):
             return RegionHappening(_Kind.ROLLBACK_ASKED, seq_id=seq_id, why=why)
+        case RollbackAbandoned():
+            return RegionHappening(_Kind.ROLLBACK_ASKED, why=why)
         case RolledBack(member, seq_id):
             return RegionHappening(_Kind.ROLLED_BACK, member, seq_id=seq_id, why=why)
         case _:
@@ -188,6 +191,6 @@ def event_of(happened: RegionHappening) -> RegionEvent | None:
         case _Kind.RESET_DONE:
             return ResetDone(member, life, seq_id, happened.reset_attempt)
         case _Kind.ROLLBACK_ASKED:
-            return RollbackAsked(seq_id)
+            return RollbackAsked(seq_id) if seq_id else RollbackAbandoned()
         case _Kind.ROLLED_BACK:
             return RolledBack(member, seq_id)

@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_app
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.push_desk import PushDesk
@@ -51,6 +50,7 @@ from tests.support.http_world import LED, Told, told_in
 from tests.support.patience import HANG_S
 from tests.support.patient_http import patient_limits
 from tests.support.processes import until
+from tests.support.shared_api import app_of
 from tests.support.topics import create_topic
 
 DEADLINE_S = HANG_S
@@ -217,7 +217,7 @@ async def _serve(
         register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
         pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
-        app = make_app(
+        app = app_of(
             Plane(
                 settings,
                 projections,

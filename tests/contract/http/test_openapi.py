@@ -25,8 +25,8 @@ from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.dice import say_seed, seed_of_run
 from tests.support.patience import HANG_S
 
-EXAMPLES = int(os.environ.get("KCONTROL_EXAMPLES", "15"))
-"""Requests for each operation and mode, at most: the whole file then takes some tens of seconds."""
+EXAMPLES = int(os.environ.get("KCONTROL_EXAMPLES", "6"))
+"""Requests for each operation and mode, at most; each run makes others, and more of them if it is asked to."""
 SEED = seed_of_run()
 
 

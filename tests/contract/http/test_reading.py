@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointRequest,
@@ -128,6 +130,7 @@ def test_steps_in_brief(run: Run) -> None:
                 "records_in": 2,
                 "records_out": 3,
                 "late_rows": 0,
+                "void_since": None,
             },
             **{
                 "now_ms": made[2].now_ms,
@@ -193,6 +196,32 @@ def test_which_step_read_or_wrote_an_offset(run: Run) -> None:
         assert [await writer(10), await writer(11), await writer(13)] == [1, 1, 3]
         # Between them lies the marker of a transaction.
         assert [await writer(12, 404), await writer(14, 404)] == [0, 0]
+
+    run(scenario)
+
+
+def test_a_void_step_says_so_wherever_it_is_looked_at(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.told.step(6, 0, wrote=(10, 12))
+        await api.told.step(7, 1, wrote=(13, 14))
+        made = await api.told.reset(1, 6, 0)
+        await api.told.step(7, 1, wrote=(15, 16))
+        await api.seen(0, steps=4)
+
+        async def by_output(offset: int) -> Any:
+            return await api.get(f"{P}/steps/by-output", topic="output", partition=0, offset=offset)
+
+        since = {"step": 3, "to_step": 1, "by": "ana", "why": "a wrong rate", "at_ms": made.committed_ms}
+        for found in (await by_output(13), await api.get(f"{P}/steps/2")):
+            assert (found["step"]["step"], found["void_since"]) == (2, since)
+        read = await api.get(f"{P}/steps/by-input", input="in", partition=0, offset=6)
+        for found in (await by_output(10), await by_output(15), read, await api.get(f"{P}/steps/3")):
+            assert found["void_since"] is None
+        assert read["step"]["step"] == 4
+        assert (await api.get(f"{P}/steps"))["void"] == [2]
+        lines = (await api.get(f"{P}/steps/brief"))["steps"]
+        assert [line["void_since"] for line in lines] == [None, 3, None, None]
 
     run(scenario)
 

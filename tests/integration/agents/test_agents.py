@@ -23,6 +23,7 @@ from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, KillJob, Notify, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, Mark, Replica, TaskSpec
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.errors import TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.topics import create_topic
@@ -54,7 +55,10 @@ async def _write_and_read(prefixed: ClusterSettings) -> None:
         assert await other.read_to_end() == []
         beat = Beat("a", "a-1", 3, True, 1, Mark(0, "sha"), "a-0")
         await beats.append(beat)
+        said = AgentTroubles("a", "a-1", ("in vain",))
+        await beats.say(said)
         assert await beats.read_to_end() == [beat]
+        assert beats.troubles == {"a": said}
     finally:
         for one in (log, other, beats):
             await one.close()

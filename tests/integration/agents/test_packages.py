@@ -49,6 +49,10 @@ def test_what_was_submitted_with_its_code_is_there_for_the_hosts_and_nothing_els
             written = [one.offset for one in await packages._all()]
             await packages.save(CODE)
             assert [one.offset for one in await packages._all()] == written, "it is written once"
+            await packages.save(CODE, renew_after_ms=0)
+            renewed = [one.key for one in await packages._all()]
+            assert len(renewed) == len(written) + 1, "but its manifest, if that is old"
+            assert await packages.read(CODE.name) == CODE
 
             await packages.save(OTHER)
             assert await packages.forget({CODE.name}, older_ms=3_600_000) == [], "it was just written"

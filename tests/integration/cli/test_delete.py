@@ -19,6 +19,9 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
+from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
+from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps.deletion import delete, look
 from kcontrol.apps.leftovers import refuse_half_deleted
@@ -39,7 +42,12 @@ from kcontrol.core.model import (
     Status,
     Tombstone,
 )
+from kcontrol.core.regions.leading import began
+from kcontrol.core.regions.model import RegionSettings
+from kcontrol.core.regions.records import RegionChange, RegionDefinition, RegionRollback
+from kcontrol.core.regions.value import WrittenBy, change_of
 from kcontrol.errors import ConfigurationError
+from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition
 from tests.integration.cli.conftest import Command
@@ -210,6 +218,39 @@ def test_topics_of_exchanges_with_names_of_ones_own_are_known_from_the_logs(
     for name in ("mine", "users-own"):
         ensure_exchange_topic(admin, own, "p", name, 1)
     assert asyncio.run(look(own, "p")).exchange_topics == (exchange.topic,)
+
+
+def test_one_that_a_region_takes_back_is_not_before_that_is_over(
+    command: Command, cluster: ClusterSettings
+) -> None:
+    """The rollback could not be completed then, and none of the others could go on."""
+    stopped(cluster)
+    ensure_regions_topic(cluster)
+    ensure_region_log(cluster, "day")
+    defined = RegionDefinition("day", RegionSettings("day", ("p", OTHER)), "ana", 1, "d1")
+    first = began(defined)
+    change = change_of(first.value, first.happened, WrittenBy("c", 1, 1))
+    back = replace(change, number=2, rollback=RegionRollback(17, "r1", "ana", "a wrong rate", ()))
+
+    async def say_of_region(*records: RegionChange) -> None:
+        asked, log = KafkaAskedRegions(cluster), KafkaRegionLog(cluster, "day")
+        await asked.ask(defined)
+        await log.take()
+        await log.write(records)
+        await asyncio.gather(asked.close(), log.close())
+
+    asyncio.run(say_of_region(change))
+    remains = asyncio.run(look(cluster, "p"))
+    asyncio.run(say_of_region(back))
+    with pytest.raises(NotNowError, match="takes it back to cut 17"):
+        asyncio.run(delete(cluster, remains))
+    refused = sentence(command("delete", "p", "--yes"), 1)
+    assert "region 'day' takes it back to cut 17" in refused
+    assert "kcontrol region rollback day --abandon" in refused
+    assert "p/spec" in of_p(cluster)
+    asyncio.run(say_of_region(replace(change, number=3)))
+    deleted = command("delete", "p", "--yes")
+    assert deleted.returncode == 0, deleted.stderr
 
 
 def test_one_that_runs_or_of_which_somebody_is_alive_is_not(

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kcontrol import KafkaInput, KafkaOutput, Pipeline
+from kcontrol import FileInput, KafkaInput, KafkaOutput, Pipeline
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.kafka.write.writer import TransactionWriter
 from kcontrol.apps.submit import submit
@@ -39,13 +39,15 @@ class StepsMaker:
     """A submitted pipeline with the outputs `delays` and `totals`, two partitions each. One event loop a
     call."""
 
-    def __init__(self, settings: ClusterSettings, new_topic: TopicFactory) -> None:
+    def __init__(
+        self, settings: ClusterSettings, new_topic: TopicFactory, input_: FileInput | None = None
+    ) -> None:
+        """input_: in place of a topic."""
         self.settings = settings.model_copy(update={"prefix": f"m{secrets.token_hex(4)}"})
         self.topics = {name: new_topic(name, partitions=PARTITIONS) for name in ("delays", "totals")}
         outputs = [KafkaOutput(name, topic=topic) for name, topic in self.topics.items()]
-        self.pipeline = Pipeline(
-            PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs
-        )
+        read = input_ or KafkaInput("flights", topic=new_topic("flights"))
+        self.pipeline = Pipeline(PIPELINE, inputs=[read], outputs=outputs)
         self.queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
         self.spec = asyncio.run(submit(self.settings, self.pipeline, self.queries))
 

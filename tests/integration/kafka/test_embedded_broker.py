@@ -61,9 +61,11 @@ def test_a_killed_broker_comes_back_with_its_data_at_the_same_address(tmp_path: 
         assert _first_value(address, "kept") == b"before the crash"
 
 
-def test_a_graceful_stop_keeps_a_data_directory_that_was_given(tmp_path: Path) -> None:
+def test_a_data_directory_is_one_brokers_at_a_time_and_kept_by_a_graceful_stop(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path) as broker:
         cluster = _cluster_id(broker)
+        with pytest.raises(ClusterError, match="Another broker uses this data directory"):
+            EmbeddedBroker(tmp_path).start()
     with EmbeddedBroker(tmp_path) as again:
         assert _cluster_id(again) == cluster
 
@@ -75,14 +77,6 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError, match=f"Port {port} .* taken"):
             EmbeddedBroker(tmp_path, port=port).start()
-
-
-def test_a_second_broker_on_one_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
-    with (
-        EmbeddedBroker(tmp_path),
-        pytest.raises(ClusterError, match="Another broker uses this data directory"),
-    ):
-        EmbeddedBroker(tmp_path).start()
 
 
 def test_a_wrong_server_property_fails_with_the_end_of_the_log(tmp_path: Path) -> None:

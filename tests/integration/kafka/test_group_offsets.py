@@ -25,7 +25,7 @@ from tests.support.processes import until
 
 @pytest.fixture
 def another() -> Iterator[EmbeddedBroker]:
-    """A broker that has coordinated no group yet, and may be stopped."""
+    """A broker that has coordinated no group yet."""
     with EmbeddedBroker() as broker:
         yield broker
 
@@ -62,26 +62,27 @@ def test_what_a_consumer_has_written_is_read_without_the_end_of_its_string(
 
 
 def test_a_coordinator_that_answers_late_is_an_error_and_nothing_worse(
-    another: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+    mortal_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The administration of librdkafka aborts the process at such an answer."""
-    settings = ClusterSettings(bootstrap_servers=another.bootstrap_servers)
+    settings = mortal_broker.settings.model_copy(update={"prefix": f"late-{secrets.token_hex(3)}"})
+    group = f"{settings.prefix}.g"
     ensure_topics(settings)
     offsets = GroupOffsets(settings, settings.names().control_topic())
-    offsets.write("g", KeptOffset(1, "x"))
+    offsets.write(group, KeptOffset(1, "x"))
     with monkeypatch.context() as patched:
         patched.setattr(group_offsets, "MOST_MS", 300)
-        another.pause()
+        mortal_broker.pause()
         for ask in (
-            lambda: offsets.read("g"),
-            lambda: offsets.write("g", KeptOffset(2, "y")),
-            lambda: offsets.groups("g"),
+            lambda: offsets.read(group),
+            lambda: offsets.write(group, KeptOffset(2, "y")),
+            lambda: offsets.groups(group),
         ):
             with pytest.raises(ClusterError, match="no answer within 300 ms"):
                 ask()
-        another.resume()
-    assert offsets.read("g") in (KeptOffset(1, "x"), KeptOffset(2, "y"))
-    assert offsets.groups("g") == ["g"]
+        mortal_broker.resume()
+    assert offsets.read(group) in (KeptOffset(1, "x"), KeptOffset(2, "y"))
+    assert offsets.groups(group) == [group]
 
 
 def test_what_is_told_first_of_all_on_a_new_broker_is_taken(another: EmbeddedBroker) -> None:

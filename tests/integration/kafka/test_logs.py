@@ -229,41 +229,41 @@ async def _until_it_works(action: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.05)
 
 
-def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path) as broker:
-        bench = Bench(broker.bootstrap_servers)
+def test_logs_go_on_after_the_broker_was_killed_and_started_again(mortal_broker: EmbeddedBroker) -> None:
+    broker = mortal_broker
+    bench = Bench(broker.bootstrap_servers)
 
-        async def scenario(stack: AsyncExitStack) -> None:
-            writer, reader = await bench.control(stack), await bench.control(stack)
-            transaction = KafkaTransaction(bench.settings, PIPELINE)
-            stack.push_async_callback(transaction.close)
-            steps = await bench.steps(stack)
-            seen: list[Logged] = []
-            tail = asyncio.create_task(_tail_until(reader, "after", seen))
-            await writer.append([desired(PIPELINE, "before")])
-            producer = await transaction.init_producer(TRANSACTION_MS)
-            await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
-            await commit(transaction, steps, producer, boundary(PIPELINE, 1))
+    async def scenario(stack: AsyncExitStack) -> None:
+        writer, reader = await bench.control(stack), await bench.control(stack)
+        transaction = KafkaTransaction(bench.settings, PIPELINE)
+        stack.push_async_callback(transaction.close)
+        steps = await bench.steps(stack)
+        seen: list[Logged] = []
+        tail = asyncio.create_task(_tail_until(reader, "after", seen))
+        await writer.append([desired(PIPELINE, "before")])
+        producer = await transaction.init_producer(TRANSACTION_MS)
+        await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
+        await commit(transaction, steps, producer, boundary(PIPELINE, 1))
 
-            broker.kill()
-            with pytest.raises(RetriableError):
-                await steps.read_to_end()
-            await asyncio.to_thread(broker.start)
+        broker.kill()
+        with pytest.raises(RetriableError):
+            await steps.read_to_end()
+        await asyncio.to_thread(broker.start)
 
-            await _until_it_works(lambda: writer.append([desired(PIPELINE, "after")]))
-            await tail
-            kept = [entry.record for entry in seen]
-            assert kept[0] == desired(PIPELINE, "before")
-            assert kept[-1] == desired(PIPELINE, "after")
-            offsets = [entry.offset for entry in seen]
-            assert offsets == sorted(set(offsets))
-            producer = await _until_it_works(lambda: transaction.init_producer(TRANSACTION_MS))
-            found = await _until_it_works(lambda: steps.read_settled(transaction.log_end))
-            assert [entry.record for entry in found] == [boundary(PIPELINE, 1)]
-            await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
-            await commit(transaction, steps, producer, boundary(PIPELINE, 2))
+        await _until_it_works(lambda: writer.append([desired(PIPELINE, "after")]))
+        await tail
+        kept = [entry.record for entry in seen]
+        assert kept[0] == desired(PIPELINE, "before")
+        assert kept[-1] == desired(PIPELINE, "after")
+        offsets = [entry.offset for entry in seen]
+        assert offsets == sorted(set(offsets))
+        producer = await _until_it_works(lambda: transaction.init_producer(TRANSACTION_MS))
+        found = await _until_it_works(lambda: steps.read_settled(transaction.log_end))
+        assert [entry.record for entry in found] == [boundary(PIPELINE, 1)]
+        await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
+        await commit(transaction, steps, producer, boundary(PIPELINE, 2))
 
-        bench.run(scenario)
+    bench.run(scenario)
 
 
 def test_the_owner_does_not_go_on_while_a_transaction_hangs_in_the_steps_topic(bench: Bench) -> None:

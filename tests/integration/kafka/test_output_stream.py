@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Server:
     process: KcontrolProcess
 
     @contextmanager
-    def events(self, after: int | None = None, last_event_id: str = "") -> Iterator[Iterator[Event]]:
+    def lines(self, after: int | None = None, last_event_id: str = "") -> Iterator[Iterator[str]]:
         """Of one request."""
         query = {} if after is None else {"after": after}
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
@@ -61,8 +62,14 @@ class Server:
                     continue
                 assert answer.status_code == 200, answer.read()
                 assert answer.headers["content-type"].startswith("text/event-stream")
-                yield _parsed(answer.iter_lines())
+                yield answer.iter_lines()
                 return
+
+    @contextmanager
+    def events(self, after: int | None = None, last_event_id: str = "") -> Iterator[Iterator[Event]]:
+        """As `lines`."""
+        with self.lines(after, last_event_id) as lines:
+            yield _parsed(lines)
 
     def refused(
         self, status: int, path: str = PATH, headers: dict[str, str] | None = None, **query: Any
@@ -122,6 +129,11 @@ def _values(number: int) -> list[bytes]:
 def _step(maker: StepsMaker, number: int) -> None:
     maker.aborted(number, {"delays": {0: _values(1_000 + number)}})
     maker.step(number, {"delays": {0: _values(number)[:3], 1: _values(number)[3:]}})
+
+
+def _last_step(server: Server) -> int:
+    answer = httpx.get(f"{server.url}/v1/pipelines/{PIPELINE}/steps", timeout=HANG_S)
+    return int(answer.json().get("last", 0))
 
 
 def _until_step(events: Iterator[Event], number: int) -> list[Event]:
@@ -186,6 +198,23 @@ def test_steps_come_whole_in_order_and_resume_after_the_last_through_a_sigkill(
             _step(maker, 5)
             taken += _rows(_until_step(events, 5))
     assert taken == _expected(1, 2, 4, 5)
+
+
+def test_whoever_is_cut_off_before_the_first_step_asks_again_behind_the_one_that_was_newest(
+    maker: StepsMaker, tmp_path: Path
+) -> None:
+    """As an EventSource does, which keeps an id that comes without an event."""
+    _step(maker, 1)
+    with _serving(maker, tmp_path, "--max-streams", "2") as server:
+        until(lambda: _last_step(server) == 1, "the server knows the step", HANG_S, server.process.text)
+        with server.lines() as lines:
+            begin = list(iter(partial(next, lines), ""))
+        _step(maker, 2)
+        until(lambda: _last_step(server) == 2, "the server knows the step", HANG_S, server.process.text)
+        had = next((line.removeprefix("id: ") for line in begin if line.startswith("id: ")), "")
+        with server.events(last_event_id=had) as events:
+            _step(maker, 3)
+            assert _rows(_until_step(events, 3)) == _expected(2, 3)
 
 
 def test_void_steps_are_told_once_to_whoever_has_them_and_never_given(

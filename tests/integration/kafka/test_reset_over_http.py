@@ -12,7 +12,7 @@ from tests.conftest import TopicFactory
 from tests.docs.blocks import blocks_of
 from tests.docs.reading import commands
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
-from tests.support.processes import run_kcontrol, until
+from tests.support.processes import objects, run_kcontrol, until
 from tests.support.serving import client_of, serving
 
 ROWS = {"delays": {0: [b"one", b"two"]}}
@@ -57,3 +57,12 @@ def test_a_stopped_pipeline_goes_back(
         assert (again.status_code, "already" in again.text) == (422, True), again.text
     told = "back to step 1: 2 to 3 are void (a wrong rate), by ana"
     until(lambda: told in run_kcontrol("steps", PIPELINE, cwd=tmp_path).stdout, "the reset is seen")
+    for more in ([], ["--to", "3"]):
+        lines = run_kcontrol("steps", PIPELINE, *more, cwd=tmp_path).stdout.splitlines()
+        assert [line.endswith("  void since step 4") for line in lines] == [False, True, True, False][
+            : len(lines)
+        ]
+        steps = objects(run_kcontrol("steps", PIPELINE, *more, "--json", cwd=tmp_path).stdout)
+        assert [each.get("void_since", {}).get("by") for each in steps] == [None, "ana", "ana", None][
+            : len(lines)
+        ]

@@ -13,3 +13,4 @@ from tests.support.secured import SecuredBroker, secured_broker
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
+        broker.broker.kill()

@@ -34,6 +34,7 @@ from kcontrol.wire.files import is_files
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 TIMEOUT_MS = 180_000
 """As long as a first step may take on a machine that is busy with other tests."""
@@ -67,6 +68,7 @@ class Stepper:
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
         self.failed = asyncio.Event()
         self.host = ChannelEndpoint(self.spark, self.settings)
         self.bound: BoundQueries = bind(
@@ -90,25 +92,19 @@ class Stepper:
         self._loop.call_soon_threadsafe(self.failed.set)
 
     def _spec(self) -> PipelineSpec:
-        topics = (
-            AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
-            .list_topics(timeout=TIMEOUT_MS / 1000)
-            .topics
-        )
-        inputs = {
-            i.name: _addressed(i)
-            if isinstance(i, AddressedInput)
-            else FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
-            for i in self.pipeline.inputs
-        }
         written = {o.name: o.topic for o in self.pipeline.outputs}
         written |= {
             i.dead_letter_output: i.dead_letter_topic for i in self.pipeline.inputs if i.dead_letter_topic
         }
-        outputs = {
-            name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
-            for name, topic in written.items()
+        read = [i.topic for i in self.pipeline.inputs if not isinstance(i, AddressedInput)]
+        found = described(self._admin, [*read, *written.values()])
+        inputs = {
+            i.name: _addressed(i)
+            if isinstance(i, AddressedInput)
+            else FoundInput(found[i.topic][0], (0,) * found[i.topic][1])
+            for i in self.pipeline.inputs
         }
+        outputs = {name: OutputFacts(*found[topic]) for name, topic in written.items()}
         slots = self.pipeline.nodes * self.pipeline.layout.max_tasks
         made = {
             each.name: ensure_exchange_topic(
@@ -148,8 +144,8 @@ class Stepper:
     def widen(self, output: str, partitions: int) -> None:
         """Give an output's topic more partitions; the next incarnation's definition has them."""
         topic = self.pipeline.output(output).topic
-        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(HANG_S)
+        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(HANG_S)
+        until(lambda: described(self._admin, [topic])[topic][1] == partitions, f"{topic} is wider")
         self.spec = self._spec()
 
     def produce(
@@ -166,9 +162,9 @@ class Stepper:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """How far committed input reaches now."""
-        found = partition_ends(
-            self.settings.bootstrap_servers, {item.topic for item in self.spec.inputs}, "read_committed"
-        )
+        topics = {item.topic for item in self.spec.inputs}
+        servers = self.settings.bootstrap_servers
+        found = partition_ends(servers, topics, "read_committed", admin=self._admin)
         return {
             (item.name, partition): found[item.topic, partition]
             for item in self.spec.inputs
@@ -255,9 +251,8 @@ class Stepper:
 
     def delete_records(self, name: str, partition: int, before: int) -> None:
         """Retention, at once: the offsets below `before` are gone."""
-        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
         where = TopicPartition(self.pipeline.input(name).topic, partition, before)
-        admin.delete_records([where])[where].result(HANG_S)
+        self._admin.delete_records([where])[where].result(HANG_S)
 
     async def abort(self) -> None:
         await self.transaction.init_producer(TIMEOUT_MS)
@@ -302,6 +297,8 @@ def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
         )
 
 
-def topic_id(settings: ClusterSettings, topic: str) -> str:
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(HANG_S).topic_id)
+def described(admin: AdminClient, topics: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """The id of each topic, and how many partitions it has."""
+    asked = admin.describe_topics(TopicCollection([*dict.fromkeys(topics)]))
+    answers = {topic: answer.result(HANG_S) for topic, answer in asked.items()}
+    return {topic: (str(each.topic_id), len(each.partitions)) for topic, each in answers.items()}

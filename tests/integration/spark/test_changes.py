@@ -103,17 +103,30 @@ def test_changes_become_the_newest_row_of_each_key_and_deletions_tombstones(
     run_scenario([newest], scenario, inputs, {"out": (1, out)})
 
 
-def test_what_is_no_change_of_a_row_halts_instead_of_being_passed_over(run_scenario: RunScenario) -> None:
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b'{"op": "t", "before": null, "after": null}', "op is t, which is no change of a row"),
+        (b'{"op": "d", "before": null, "after": null}', "op is d, and the row has no id"),
+        (b'{"op": "d", "before": {"name": "a"}, "after": null}', "op is d, and the row has no id"),
+        (b'{"op": "u", "before": {"id": 1, "name": "a"}, "after": null}', "op is u, and the row has no id"),
+        (
+            b'{"op": "c", "before": null, "after": {"id": null, "name": "a"}}',
+            "op is c, and the row has no id",
+        ),
+    ],
+)
+def test_what_is_no_change_of_a_row_halts_instead_of_being_passed_over(
+    run_scenario: RunScenario, said: bytes, why: str
+) -> None:
     def newest(changes: Any) -> Any:
         return {"out": kcontrol.output(kcontrol.newest_rows(changes, ["id"]), "update")}
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
-        stepper.produce("changes", [(None, b'{"op": "t", "before": null, "after": null}')])
+        stepper.produce("changes", [(None, said)])
         work = await stepper.begin(1, stepper.division(stepper.ends()))
-        with pytest.raises(
-            StepFailedError, match="newest_rows: op is t, which is no change of a row"
-        ) as failed:
+        with pytest.raises(StepFailedError, match=f"newest_rows: {why}") as failed:
             await stepper.engine.run_step(work, None)
         assert failed.value.kind is FailureKind.QUERY
         await stepper.abort()

@@ -16,6 +16,7 @@ from kcontrol.definition.frames import OutputFrame, OutputMode, output
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from tests.chaos import stateless
+from tests.chaos.names import PIPELINE
 
 JSON: dict[str, Any] = {"value_format": "json", "schema": "name STRING, at LONG"}
 Query = Callable[[DataFrame], DataFrame]
@@ -123,6 +124,12 @@ def test_what_chaos_runs_without_state_is_one_query_that_is_planned_once(
     """Else its jobs would not be begun ahead, and no fault would ever meet one."""
     bound = bind(stateless.pipeline, spark, server.address)
     assert (bound.planning, len(bound.queries)) == ("once", 1)
+
+
+def test_its_twin_is_planned_in_each_step(spark: SparkSession, server: ChannelServer) -> None:
+    """Else chaos would compare a way with itself."""
+    bound = bind(stateless.planned(PIPELINE, once=False), spark, server.address)
+    assert bound.planning == "each step: plan_once=False"
 
 
 def test_it_can_be_switched_off(spark: SparkSession, server: ChannelServer) -> None:

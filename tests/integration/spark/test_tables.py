@@ -65,11 +65,25 @@ def asked(
     return make(spark, settings, topic_factory, directory, (totals, seen, pairs), (STEPS, EVERY), dice())
 
 
-@pytest.fixture
-def tables(spark: SparkSession, settings: ClusterSettings, tmp_path: Path) -> Iterator[PipelineTables]:
+def _made_in(directory: Path, spark: SparkSession, settings: ClusterSettings) -> PipelineTables:
     # The first question loads much of Spark, on a machine that may be busy.
     patient = TableLimits(timeout_s=200)
-    made = PipelineTables(settings, spark, tmp_path, tmp_path / "own", patient)
+    return PipelineTables(settings, spark, directory, directory / "own", patient)
+
+
+@pytest.fixture
+def tables(spark: SparkSession, settings: ClusterSettings, tmp_path: Path) -> Iterator[PipelineTables]:
+    made = _made_in(tmp_path, spark, settings)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    spark: SparkSession, settings: ClusterSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PipelineTables]:
+    """For tests that only ask: what was read of a step is there for the next one."""
+    made = _made_in(tmp_path_factory.mktemp("shared"), spark, settings)
     yield made
     made.close()
 
@@ -86,7 +100,7 @@ def test_whatever_the_dice_say_all_outputs_have_records_from_the_first_step_on()
 
 
 def test_state_and_outputs_as_of_every_kept_step(
-    tables: PipelineTables, asked: AskedPipeline, settings: ClusterSettings
+    shared: PipelineTables, asked: AskedPipeline, settings: ClusterSettings
 ) -> None:
     assert asked.kept == [2, 4]
     topics = {output.name: output.topic for output in asked.spec.outputs}
@@ -94,7 +108,7 @@ def test_state_and_outputs_as_of_every_kept_step(
         told = asked.told[step]
 
         def rows(sql: str, step: int = step) -> Counter[Any]:
-            answer = ask(tables, asked, sql, step=step)
+            answer = ask(shared, asked, sql, step=step)
             assert (answer.step, answer.more, list(answer.notes)) == (step, False, [])
             assert answer.step_ms == asked.boundaries[step].now_ms
             return Counter(tuple(row) for row in answer.rows)
@@ -128,7 +142,7 @@ def test_state_and_outputs_as_of_every_kept_step(
                 for each in committed
             )
     sql = "SELECT count(*), max(t.node), count(DISTINCT t.shard) FROM t JOIN seen__distinct USING (name)"
-    both = ask(tables, asked, f"WITH t AS (SELECT * FROM totals__aggregate) {sql}")
+    both = ask(shared, asked, f"WITH t AS (SELECT * FROM totals__aggregate) {sql}")
     assert both.step == asked.kept[-1]
     [[count, node, shards]] = both.rows
     assert (count, node) == (len(asked.told[both.step].totals()), 0)
@@ -172,8 +186,8 @@ def _table_of_totals(tables: PipelineTables, asked: AskedPipeline) -> tuple[Step
     return one, table
 
 
-def test_the_tables_are_listed_with_their_columns(tables: PipelineTables, asked: AskedPipeline) -> None:
-    known = asyncio.run(tables.tables(asked.name, None))
+def test_the_tables_are_listed_with_their_columns(shared: PipelineTables, asked: AskedPipeline) -> None:
+    known = asyncio.run(shared.tables(asked.name, None))
     assert (known.step, known.steps) == (4, "2 and 4")
     columns = {each.name: {column.name: column.type for column in each.columns} for each in known.tables}
     assert columns["totals__aggregate"] == {
@@ -188,11 +202,11 @@ def test_the_tables_are_listed_with_their_columns(tables: PipelineTables, asked:
         columns["totals"]
     )
     assert set(columns["totals__latest"]) == set(columns["totals"])
-    listed = ask(tables, asked, "show tables")
+    listed = ask(shared, asked, "show tables")
     assert {row[0] for row in listed.rows} == set(columns)
-    described = ask(tables, asked, "describe totals__aggregate")
+    described = ask(shared, asked, "describe totals__aggregate")
     assert [row[0] for row in described.rows][:3] == ["name", "count", "sum"]
-    assert "totals" in json.dumps(ask(tables, asked, "EXPLAIN SELECT * FROM totals__aggregate").rows)
+    assert "totals" in json.dumps(ask(shared, asked, "EXPLAIN SELECT * FROM totals__aggregate").rows)
 
 
 REFUSED = {
@@ -242,10 +256,10 @@ REFUSED = {
 
 @pytest.mark.parametrize(("sql", "said"), REFUSED.items(), ids=range(len(REFUSED)))
 def test_what_does_not_read_the_tables_is_refused(
-    tables: PipelineTables, asked: AskedPipeline, sql: str, said: str
+    shared: PipelineTables, asked: AskedPipeline, sql: str, said: str
 ) -> None:
     with pytest.raises(StatementRefusedError) as refused:
-        ask(tables, asked, sql)
+        ask(shared, asked, sql)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -270,19 +284,19 @@ def test_what_does_not_read_the_tables_is_refused(
         "SELECT transform(array(1, 2), x -> x + 1), map(1, 'a'), 1.10BD, X'FF', date'2020-01-01', null, double('NaN')",
     ],
 )
-def test_what_reads_is_answered(tables: PipelineTables, asked: AskedPipeline, sql: str) -> None:
-    answer = ask(tables, asked, sql)
+def test_what_reads_is_answered(shared: PipelineTables, asked: AskedPipeline, sql: str) -> None:
+    answer = ask(shared, asked, sql)
     assert answer.columns
     assert all(len(row) == len(answer.columns) for row in answer.rows)
     json.dumps(answer.rows, allow_nan=False)
 
 
-def test_values_are_what_json_has(tables: PipelineTables, asked: AskedPipeline) -> None:
+def test_values_are_what_json_has(shared: PipelineTables, asked: AskedPipeline) -> None:
     sql = (
         "SELECT timestamp'2020-01-02 03:04:05.123456', 1.10BD, X'FF', X'61', null, double('NaN'), named_struct('a', 1),"
         " parse_json('{\"b\": [1]}'), timestamp_ntz'2020-01-02 03:04:05', 1 AS x, 2 AS x"
     )
-    [row] = ask(tables, asked, sql).rows
+    [row] = ask(shared, asked, sql).rows
     assert row == [
         *("2020-01-02T03:04:05.123456Z", "1.10", "base64:/w==", "a", None, "NaN", {"a": 1}, {"b": [1]}),
         *("2020-01-02T03:04:05.000000", 1, 2),
@@ -290,19 +304,19 @@ def test_values_are_what_json_has(tables: PipelineTables, asked: AskedPipeline) 
 
 
 def test_another_step_or_table_is_refused_with_those_that_there_are(
-    tables: PipelineTables, asked: AskedPipeline
+    shared: PipelineTables, asked: AskedPipeline
 ) -> None:
     with pytest.raises(
         NotFoundError, match="step 3: its state is kept as of step 2 and 4; `kcontrol checkpoint"
     ):
-        ask(tables, asked, "SELECT 1", step=3)
+        ask(shared, asked, "SELECT 1", step=3)
     with pytest.raises(
         NotFoundError,
         match=r"has no table 'nowhere' as of step 4; there are totals, totals__latest, .*seen__distinct",
     ):
-        ask(tables, asked, "SELECT * FROM nowhere")
+        ask(shared, asked, "SELECT * FROM nowhere")
     with pytest.raises(NotFoundError, match="no-such"):
-        asyncio.run(tables.answer(TableQuestion("no-such", "SELECT 1")))
+        asyncio.run(shared.answer(TableQuestion("no-such", "SELECT 1")))
 
 
 def test_limits_are_kept(

@@ -67,7 +67,7 @@ def test_a_change_that_the_checksum_covers_is_found(batch: MadeBatch, changes: l
         )
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(batch=made_batches(), changes=CHANGES)
 def test_records_that_were_damaged_before_the_checksum_was_made(
     batch: MadeBatch, changes: list[tuple[int, int]]

@@ -59,7 +59,7 @@ LASTING_CUTS = ("log read", "log write", "beats write")
 
 class ClusterSchedule:
     """likely: faults that this schedule has in any case. as_of: whether the level is reached at which operators say as of when
-    they ask."""
+    they ask. up_to: the newest level, whatever else is said."""
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class ClusterSchedule:
         stands: bool | None = None,
         fits: bool | None = None,
         keeps: bool | None = None,
+        up_to: int | None = None,
     ) -> None:
         self.ends = ends
         self.random = Random(seed)
@@ -109,7 +110,7 @@ class ClusterSchedule:
         self.keeps = self.resizes and (drawn if keeps is None else keeps)
         """Whether there are hosts where no coordinator can run."""
         newest = COORDINATOR_LEVEL if self.keeps else newest
-        self.newest_level = newest if self.resizes else 2
+        self.newest_level = (up_to or newest) if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)

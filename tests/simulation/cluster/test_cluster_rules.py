@@ -321,7 +321,7 @@ RULES = [
         _a_backlog_is_a_touch, (inv.DEAD_WITHOUT_A_CAUSE,), (faults.outage_after_a_freeze,), begin=46
     ),
     ClusterRule(
-        _who_can_not_do_its_work_beats_on, (inv.COMES_TO_REST,), (faults.host_half_cut_off,), begin=2
+        _who_can_not_do_its_work_beats_on, (inv.COMES_TO_REST,), (faults.host_half_cut_off,), begin=6
     ),
     ClusterRule(_an_append_is_never_given_up, (inv.COMES_TO_REST,), begin=78),
     ClusterRule(
@@ -352,7 +352,7 @@ RULES = [
     ),
     ClusterRule(_anybody_renews, (inv.TAKEN_OVER,), (faults.same_name_twice,)),
     ClusterRule(
-        _a_silent_process_of_the_same_name_stays, (inv.COMES_TO_REST,), (faults.all_hosts_killed,), begin=5
+        _a_silent_process_of_the_same_name_stays, (inv.COMES_TO_REST,), (faults.all_hosts_killed,), begin=11
     ),
     ClusterRule(
         _who_does_not_hear_itself_joins, (inv.QUIET, inv.COMES_TO_REST), (faults.host_half_cut_off,), begin=5
@@ -364,7 +364,7 @@ RULES = [
         begin=27,
     ),
     ClusterRule(_old_wishes_count, (inv.CARRIED_OUT_ONCE, inv.ENDED_STAYS), (faults.entry_arrives_twice,)),
-    ClusterRule(_what_is_well_placed_moves, (inv.WELL_PLACED_STAYS,)),
+    ClusterRule(_what_is_well_placed_moves, (inv.WELL_PLACED_STAYS,), begin=9),
     ClusterRule(_later_jobs_come_first, (inv.NO_NEEDLESS_WAIT,)),
     ClusterRule(
         _units_are_put_where_they_failed, (inv.NOT_WHERE_IT_FAILED,), (faults.host_can_not_run_a_job,)
@@ -397,7 +397,7 @@ RULES = [
         _unknown_levels_are_applied,
         (inv.KNOWN_LEVEL,),
         (faults.agent_started, faults.host_added),
-        begin=45,
+        begin=49,
         two_codes=True,
     ),
     ClusterRule(_levels_are_raised_without_asking, (inv.LEVEL_SUPPORTED,), (), two_codes=True),

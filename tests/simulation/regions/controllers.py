@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from kcontrol.core.regions.log_view import RegionLogged, RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
+from kcontrol.core.regions.log_view import RegionLogView, read_on
+from kcontrol.core.regions.model import Alarm, RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
@@ -23,21 +23,22 @@ from kcontrol.core.regions.records import (
     RegionEventKind,
     RegionOutcome,
     RegionPods,
-    RegionRecord,
     RegionRequest,
     RegionRequestKind,
     RegionRollback,
 )
 from kcontrol.core.regions.value import event_of, value_of
-from kcontrol.errors import CommitUnknownError, RetriableError
+from kcontrol.errors import RetriableError
 from kcontrol.sessions.region import RegionSession, RegionTimes
 from kcontrol.sessions.region_ports import MembersSeen
-from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
+from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import require
 from tests.simulation.regions.asked import Asked
 from tests.simulation.regions.definer import Definer
+from tests.simulation.regions.lost_alarms import LostAlarms
 from tests.simulation.regions.participant import OUTSIDE, Participant
 from tests.simulation.regions.refold import refolded
+from tests.simulation.regions.wired_log import WiredLog
 from tests.simulation.sessions.loop import Process, SeededLoop
 
 REGION, MEMBERS = "r", ("p", "q")
@@ -50,6 +51,7 @@ AFTER = "a cut counts once every participant has saved its part"
 VOID = "what is void is no cut any more"
 MAY = "a drain is begun by the period, by a person, or by a member that may ask, and then in its name"
 FRESH = "a drain that was asked for is begun after it was asked for"
+AGAIN = "whatever write is lost, a periodic region is drained again, and one that is asked"
 QUIET_S, FAULTS_S = 400.0, 120.0
 _T = TypeVar("_T")
 
@@ -81,6 +83,8 @@ class Members:
         world = self._world
         await world.wire(lambda: world.pipelines.held.update(dict.fromkeys(MEMBERS, world.loop.time() + 15)))
         self._looks += 1
+        if Alarm.DRAIN_TIMEOUT in world.losing.left:
+            return None
         if world.pipelines.away or self._looks < world.random.randint(1, 12):
             return None
         self._looks = 0
@@ -93,6 +97,8 @@ class Members:
 
     async def release(self, number: int) -> frozenset[str]:
         await self._world.wire(self._world.pipelines.held.clear)
+        if Alarm.RESET_TIMEOUT in self._world.losing.left:
+            return frozenset()
         return frozenset(name for name in MEMBERS if name not in self._world.pipelines.away)
 
     async def refuses(self, cut: RegionCut, request: RegionRequest) -> str | None:
@@ -102,9 +108,14 @@ class Members:
     async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
         world, request_id = self._world, rollback.request_id
         late = [name for name in MEMBERS if request_id not in world.pipelines.resets[name]]
+        late = [] if late == [MEMBERS[-1]] and request_id in world.stuck else late
         if late and world.random.random() < 0.4:
             await world.wire(lambda: world.reset(late[0], request_id))
-        return frozenset(name for name in MEMBERS if request_id in world.pipelines.resets[name])
+        return world.back(request_id)
+
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        await self._world.wire(lambda: None)
+        return self._world.back(rollback.request_id)
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -112,34 +123,6 @@ class Members:
 
     def let_go(self) -> None:
         self._looks = 0
-
-
-class WiredLog:
-    """A log of a region behind a network."""
-
-    def __init__(self, world: RegionWorld) -> None:
-        self._world, self._log = world, MemoryRegionLog(world.topic)
-
-    async def read(self) -> list[RegionLogged]:
-        return await self._call(self._log.read)
-
-    async def take(self) -> list[RegionLogged]:
-        return await self._call(self._log.take)
-
-    async def write(self, records: Sequence[RegionRecord], forget: Sequence[str] = ()) -> None:
-        try:
-            await self._call(lambda: self._log.write(records, forget))
-        except RetriableError as error:
-            raise CommitUnknownError(str(error)) from error
-
-    async def _call(self, do: Callable[[], Awaitable[_T]]) -> _T:
-        """Whose answer is lost does not know what it said."""
-        before = self._log.position
-        try:
-            return await self._world.call(do)
-        except RetriableError:
-            self._log.know_only(before)
-            raise
 
 
 class LoopClock:
@@ -178,6 +161,9 @@ class RegionWorld:
         self._asks = Random(seed)
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
+        self.losing = LostAlarms()
+        self.stuck: set[str] = set()
+        """Rollbacks by which the last pipeline can't be taken back, before the end."""
         self.outside = Participant(self, REGION) if settings.participants else None
         self.asked = Asked({})
         self.definer = Definer(self.asked, settings, Random(seed), counts)
@@ -216,6 +202,23 @@ class RegionWorld:
         self.loop.run_while(lambda: not self._is_answered(asked), moment + QUIET_S)
         self._check()
         require(self._is_answered(asked), ANSWERED, asked)
+        self._check_drained_again()
+
+    def _check_drained_again(self) -> None:
+        """With each alarm lost once where it would have been written, and nobody who asks where the region is periodic."""
+        self.losing.left = set(Alarm)
+        if self.definer.settings.trigger is not Trigger.PERIODIC:
+            self.losing.left.discard(Alarm.DRAIN_PERIOD)
+            self._ask(RegionRequestKind.DRAIN)
+        self.loop.run_while(lambda: bool(self.losing.left), self.loop.time() + QUIET_S)
+        before = self._cuts()
+        self.loop.run_while(lambda: self._cuts() == before, self.loop.time() + QUIET_S)
+        self._check()
+        require(not self.losing.left and self._cuts() > before, AGAIN, self.view().newest)
+        self.counts["alarms lost"] += self.losing.lost
+
+    def _cuts(self) -> int:
+        return sum(isinstance(record, RegionCut) for record in self.topic.records)
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
@@ -280,6 +283,7 @@ class RegionWorld:
 
     def _calm_down(self) -> None:
         self.loss = 0.0
+        self.stuck.clear()
         if self.outside is not None:
             self.outside.silent_until = 0.0
         self.pipelines.away.clear()
@@ -290,22 +294,30 @@ class RegionWorld:
         self._ask(RegionRequestKind.RESUME)
 
     def _ask_rollback(self) -> None:
-        """As the newest change was, or one that the next controller is not in charge of any more."""
+        """As the newest change was, or one that the next controller is not in charge of any more. Where one is under way, most
+        often to give it up."""
         view, kind = self.view(), RegionRequestKind.ROLLBACK
         if not view.cuts or view.newest is None:
             return
         self._requests += 1
         to_cut = self.random.choice(sorted(view.cuts))
+        if view.newest.rollback is not None and self._asks.random() < 0.7:
+            to_cut = 0
         as_of = max(0, view.newest.number - self.random.choice((0, 0, 20)))
         self.asked.wanted[kind] = RegionRequest(
             REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
         )
         self.as_of[f"q{self._requests}"] = as_of
+        if self._asks.random() < 0.5:
+            self.stuck.add(f"q{self._requests}")
 
     def reset(self, name: str, request_id: str) -> None:
         """Nobody is reset twice for one rollback: the pipeline's log says so."""
         if request_id not in self.pipelines.resets[name]:
             self.pipelines.resets[name].append(request_id)
+
+    def back(self, request_id: str) -> frozenset[str]:
+        return frozenset(name for name in MEMBERS if request_id in self.pipelines.resets[name])
 
     def _ask(self, kind: RegionRequestKind, *, hold: bool = False, member: str = "") -> RegionRequest:
         self._requests += 1
@@ -400,13 +412,19 @@ class RegionWorld:
             self.counts["drains of members"] += bool(member)
 
     def _check_rollback(self, before: RegionChange, now: RegionChange) -> None:
+        kind = RegionRequestKind.ROLLBACK
         if now.happened.kind is RegionEventKind.ROLLBACK_ASKED:
-            assert now.rollback is not None
-            require(self.as_of[now.rollback.request_id] >= self._led_from, BACK, now)
+            asked = (
+                value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
+            )
+            require(self.as_of[asked] >= self._led_from, BACK, now)
         if before.rollback is None or now.rollback is not None:
             return
-        request_id = before.rollback.request_id
-        for name in MEMBERS:
-            require(request_id in self.pipelines.resets[name], BACK, (name, now))
+        back = set(MEMBERS)
+        if now.gives_up:
+            self.counts["given up"] += 1
+            said = value_of(now).answers[kind].why.partition("; not: ")[0].partition(": ")[2]
+            back &= set(said.split(", "))
+        require(back <= self.back(before.rollback.request_id), BACK, (back, now))
         require(now.last_completed_seq_id == before.rollback.to_cut, BACK, now)
-        self.counts["rolled back"] += 1
+        self.counts["rolled back"] += not now.gives_up

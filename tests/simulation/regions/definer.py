@@ -47,8 +47,8 @@ class Definer:
             if newest is None or newest.rollback is None:
                 self._delete()
         elif chance > 0.95:
-            period_ms = self.random.choice((4_000, 5_000))
-            self.settings = replace(self.settings, period_ms=period_ms)
+            period_ms, keep_cuts = self.random.choice(((4_000, 1_000), (5_000, 1_000), (5_000, 1)))
+            self.settings = replace(self.settings, period_ms=period_ms, keep_cuts=keep_cuts)
             self.counts["defined anew"] += 1
             self.define()
 

@@ -9,6 +9,7 @@ from kcontrol.core.regions.events import (
     RegionEvent,
     ResetAsked,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -35,8 +36,8 @@ RESET_AFTER_TAKEOVER = "a takeover passes through a reset before the next drain"
 COMES_BACK = "with every hint lost it comes back, and completes another cut"
 
 
-TAKEN_BACK = "a rollback that was begun comes to its end, and nothing else happens meanwhile"
-ALL_BACK = "a rollback is over once every member is back"
+TAKEN_BACK = "a rollback that was begun comes to its end, or is given up, and nothing else happens meanwhile"
+ALL_BACK = "a rollback that nobody gives up is over once every member is back"
 STAYS = "who is held stays so until somebody lets it go on"
 REACHABLE = "a region goes back to a cut that it has completed, and to no other"
 
@@ -82,12 +83,13 @@ def _check_going_back(now: RegionSchedule, before: Region, event: RegionEvent, b
         require(after.going_back_to <= before.going_back_to, TAKEN_BACK, (event, after))
     if not back:
         return
-    number = before.going_back_to
-    require(isinstance(event, RolledBack) and after.last_completed_seq_id == number, TAKEN_BACK, event)
+    number, is_given_up = before.going_back_to, isinstance(event, RollbackAbandoned)
+    require(is_given_up or isinstance(event, RolledBack), TAKEN_BACK, event)
+    require(after.last_completed_seq_id == number, TAKEN_BACK, event)
     for member in now.members:
-        require(member.back_at == number, ALL_BACK, (member, number))
+        require(is_given_up or member.back_at == number, ALL_BACK, (member, number))
     now.completed = {cut for cut in now.completed if cut <= number}
-    now.counts["rolled back"] += 1
+    now.counts["rolled back"] += not is_given_up
 
 
 def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:

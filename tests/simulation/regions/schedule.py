@@ -23,6 +23,7 @@ from kcontrol.core.regions.events import (
     ResetAsked,
     ResetDone,
     ResumeAsked,
+    RollbackAbandoned,
     RollbackAsked,
     RolledBack,
     TookOver,
@@ -138,7 +139,7 @@ class RegionSchedule:
         if random.random() < self.rate:
             self._go_wrong()
         elif self.region.state is RegionState.GOING_BACK and chance < 0.3:
-            self._take_back()
+            self._give_up() if chance < 0.02 else self._take_back()
         elif chance < 0.40:
             lags = random.random() < 0.2
             self.poll(random.choice(self.members), random.randint(1, _HISTORY) if lags else 0)
@@ -188,6 +189,7 @@ class RegionSchedule:
                 self._ask_reset,
                 self._roll_back,
                 self._take_back,
+                self._give_up,
                 self._lie,
                 self._strangers,
                 self._wake_up,
@@ -239,6 +241,11 @@ class RegionSchedule:
             name = random.choice((member.name, "nobody"))
             others = {0, 1, region.last_completed_seq_id, number + 1} - {number}
             self.see(RolledBack(name, random.choice(sorted(others))))
+
+    def _give_up(self) -> None:
+        """Also where there is nothing to be given up."""
+        self.counts["given up"] += self.region.state is RegionState.GOING_BACK
+        self.see(RollbackAbandoned())
 
     def _lie(self) -> None:
         """What nobody who is a member now has said of the number that counts now."""

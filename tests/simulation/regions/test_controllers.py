@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from kcontrol.core.regions import decide, leading
-from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent
+from kcontrol.core.regions.events import (
+    BlockingCheckpointDone,
+    CheckpointDone,
+    RegionEvent,
+    RollbackAbandoned,
+)
 from kcontrol.core.regions.model import Region
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.pods import PodsHeard
@@ -18,7 +26,16 @@ from kcontrol.sessions import region as session
 from kcontrol.sessions.region import RegionSession
 from tests.fakes.memory_regions import MemoryRegionTopic
 from tests.simulation.invariants import Violation
-from tests.simulation.regions.controllers import AFTER, ANSWERED, FOLDS, MAY, ONE_WRITES, RegionWorld
+from tests.simulation.regions.controllers import (
+    AFTER,
+    AGAIN,
+    ANSWERED,
+    BACK,
+    FOLDS,
+    MAY,
+    ONE_WRITES,
+    RegionWorld,
+)
 from tests.simulation.regions.definer import BEGINS_FREE, STAYS_HELD
 
 _SCHEDULES = 12
@@ -46,6 +63,8 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["drains of members"] > 3, counts
     assert counts["deleted while held"] > 3, counts
     assert counts["defined anew"] > 3, counts
+    assert counts["given up"] > 3, counts
+    assert counts["alarms lost"] > 2 * _SCHEDULES, counts
 
 
 def test_a_beat_says_where_drains_begin() -> None:
@@ -110,6 +129,30 @@ def _all_drains_are_persons() -> AbstractContextManager[object]:
     return patch.object(leading, "DrainAsked", lambda _, number, hold: asked("", number, hold))
 
 
+def _an_alarm_is_set_before_it_is_written() -> AbstractContextManager[object]:
+    """As it was: by what was decided, whether it could be written or not."""
+    rules, decided, set_alarm = ExitStack(), RegionSession._changes, RegionSession._set_alarm
+
+    def changes(self: RegionSession, *seen: Any) -> Iterator[session.LedStep]:
+        for led in decided(self, *seen):
+            set_alarm(self, led.value)
+            yield led
+
+    rules.enter_context(patch.object(RegionSession, "_changes", changes))
+    rules.enter_context(patch.object(RegionSession, "_set_alarm", lambda self, value: None))
+    return rules
+
+
+def _who_gives_up_keeps_later_cuts() -> AbstractContextManager[object]:
+    """Of which some pipelines have no steps any more."""
+    right = decide._on_rollback_abandoned
+
+    def abandoned(region: Region, event: RollbackAbandoned) -> Region:
+        return replace(right(region, event), last_completed_seq_id=region.last_completed_seq_id)
+
+    return patch.object(decide, "_on_rollback_abandoned", abandoned)
+
+
 def _one_that_was_deleted_goes_on() -> AbstractContextManager[object]:
     return patch.object(leading, "_is_another", lambda value, definition: False)
 
@@ -128,6 +171,8 @@ def _whoever_defines_it_anew_lets_all_go() -> AbstractContextManager[object]:
         (_a_word_of_pods_counts_for_ever, (ANSWERED,)),
         (_whoever_asks_may, (MAY,)),
         (_all_drains_are_persons, (MAY,)),
+        (_an_alarm_is_set_before_it_is_written, (AGAIN,)),
+        (_who_gives_up_keeps_later_cuts, (BACK,)),
         (_one_that_was_deleted_goes_on, (BEGINS_FREE,)),
         (_whoever_defines_it_anew_lets_all_go, (STAYS_HELD,)),
     ],

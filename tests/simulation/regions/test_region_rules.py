@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.regions import cut, decide, wave
-from kcontrol.core.regions.events import MemberJoined
+from kcontrol.core.regions.events import MemberJoined, RollbackAbandoned
 from kcontrol.core.regions.model import Region, RegionState
 from kcontrol.core.regions.model import told as right_told
 from kcontrol.core.regions.table import RegionCause
@@ -46,12 +46,17 @@ def _unnoticed(region: Region, event: MemberJoined, cause: RegionCause) -> Regio
 
 
 _right_fall_ill = decide._fall_ill
+_right_give_up = decide._on_rollback_abandoned
 _right_limits = wave._limits
 _right_standing = cut.standing
 
 
 def _forgets_rollback(region: Region) -> Region:
     return decide._begun_anew(replace(region, state=RegionState.STARTED, going_back_to=0))
+
+
+def _given_up_and_under_way(region: Region, event: RollbackAbandoned) -> Region:
+    return replace(_right_give_up(region, event), going_back_to=region.going_back_to)
 
 
 def _told_to_any_life(region: Region, member: str, life: int) -> Any:
@@ -137,6 +142,11 @@ RULES = [
         "what is said of another rollback counts for nothing",
         (decide, "_is_this_rollback", lambda region, event: True),
         (inv.ALL_BACK, inv.TAKEN_BACK),
+    ),
+    RegionRule(
+        "a rollback that is given up is under way no more",
+        (decide, "_on_rollback_abandoned", _given_up_and_under_way),
+        (inv.TAKEN_BACK,),
     ),
     RegionRule("who is held is not told to go on", (members, "told", _told_to_go_on), (inv.STAYS,)),
     RegionRule("attempts are bounded", (decide, "_is_spent", lambda region: False), (inv.BOUNDED,)),
@@ -228,6 +238,7 @@ def test_a_rule_that_is_switched_off_is_found(rule: RegionRule) -> None:
                 rule.kind(seed).run()
             except Violation as violation:
                 if violation.name in rule.invariants:
+                    print(f"seed {seed}: {violation.name}")  # noqa: T201
                     return
                 found.add(violation.name)
             except LookupError:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from kcontrol.apps.agent.processes import EndedProcess
-from kcontrol.apps.agent.restarts import CoordinatorRestarts
+from kcontrol.apps.agent.restarts import Restarts
 from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.duties import Identity
@@ -160,8 +160,8 @@ def test_a_coordinator_that_is_placed_anew_begins_with_the_first_pause(tmp_path:
     def end(generation: int) -> EndedProcess:
         return EndedProcess(COORDINATOR, generation, 1, "no such module", 0.5, tmp_path)
 
-    restarts = CoordinatorRestarts(Backoff(2_000, 60_000), 60.0)
-    assert [restarts.pause_ms(end(5)) for _ in range(7)] == [
+    restarts = Restarts(Backoff(2_000, 60_000), 60.0)
+    assert [restarts.ended(end(5), 0) for _ in range(7)] == [
         2_000,
         4_000,
         8_000,
@@ -170,7 +170,7 @@ def test_a_coordinator_that_is_placed_anew_begins_with_the_first_pause(tmp_path:
         60_000,
         60_000,
     ]
-    assert [restarts.pause_ms(end(9)) for _ in range(2)] == [2_000, 4_000]
+    assert [restarts.ended(end(9), 0) for _ in range(2)] == [2_000, 4_000]
 
 
 def test_the_next_life_of_an_agent_goes_on_with_the_coordinator_that_it_finds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -96,7 +97,17 @@ def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host:
     at_first = entry.stat().st_ino
     assert host.entry(CODE) == entry
     assert entry.stat().st_ino == at_first, "nothing is unpacked twice"
-    for damage in ("changed", "gone", "added", "linked"):
+    elsewhere = folder(host._folder.parent / "elsewhere", {"__init__.py": "raise SystemExit"})
+    for damage in (
+        "changed",
+        "gone",
+        "added",
+        "linked",
+        "a linked folder",
+        "an empty folder",
+        "a folder is a link",
+        "a pipe",
+    ):
         file = entry.parent / "rules" / "__init__.py"
         match damage:
             case "changed":
@@ -109,14 +120,22 @@ def test_what_runs_is_what_was_submitted_whatever_became_of_it_on_the_disk(host:
             case "linked":
                 file.unlink()
                 file.symlink_to(entry)
+            case "a linked folder":
+                (entry.parent / "numpy").symlink_to(elsewhere)
+            case "an empty folder":
+                (entry.parent / "numpy" / "core").mkdir(parents=True)
+            case "a folder is a link":
+                entry.parent.rename(entry.parent.with_name("moved"))
+                entry.parent.symlink_to(entry.parent.with_name("moved"))
+            case "a pipe":
+                os.mkfifo(entry.parent / "os.py")
         assert host.entry(CODE) == entry
-        found = {
-            str(one.relative_to(entry.parent)): one.read_bytes()
-            for one in entry.parent.rglob("*")
-            if one.is_file()
-        }
-        assert found == CODE.contents, damage
+        inside = {str(one.relative_to(entry.parent)): one for one in entry.parent.rglob("*")}
+        assert set(inside) == {*CODE.contents, "rules"}, damage
+        assert {path: inside[path].read_bytes() for path in CODE.contents} == CODE.contents, damage
+        assert not entry.parent.is_symlink()
         assert not file.is_symlink()
+    assert (elsewhere / "__init__.py").exists(), "what a link leads to stays"
 
 
 def test_what_no_job_runs_is_forgotten(host: HostPackages) -> None:

@@ -155,6 +155,17 @@ def test_what_passes_is_tried_again_by_a_step_that_is(
     assert lines_of(topic, id_, (0, 10)) == LINES[:1]
 
 
+def test_bytes_of_another_range_are_not_taken_for_those_that_were_asked_for(store: ObjectsServer) -> None:
+    topic = address(store.put("a", DATA))
+    id_ = files_id("orders", topic, "")
+    [line] = lines_of(topic, id_, (5_000, 5_100))[:1]
+    store.faults["other range"] = 1
+    with pytest.raises(StepFailedError, match=r"S3 gave bytes \d+-\d+.* and was asked for") as failed:
+        lines_of(topic, id_, (5_000, 5_100))
+    assert failed.value.kind is FailureKind.LOST
+    assert lines_of(topic, id_, (5_000, 5_100))[0] == line
+
+
 def test_a_bucket_that_is_not_there_and_a_store_that_is_none(store: ObjectsServer) -> None:
     for topic in (address("s3://nowhere/a"), address("s3://nowhere/in", "*")):
         with pytest.raises(ConfigurationError, match=r"s3://nowhere.*there is no such bucket"):

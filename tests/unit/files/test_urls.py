@@ -71,6 +71,17 @@ def test_another_version_is_told_whatever_of_it_changed(server: FilesServer) -> 
     assert files_id("orders", topic, id_) == id_
 
 
+def test_bytes_of_another_range_are_not_taken_for_those_that_were_asked_for(server: FilesServer) -> None:
+    topic = address(server.put("/a", DATA, '"v1"'))
+    id_ = files_id("orders", topic, "")
+    [line] = lines_of(topic, id_, (5_000, 5_100))[:1]
+    server.faults["other range"] = 1
+    with pytest.raises(StepFailedError, match=r"gave 'bytes \d+-\d+.* and was asked for") as failed:
+        lines_of(topic, id_, (5_000, 5_100))
+    assert failed.value.kind is FailureKind.LOST
+    assert lines_of(topic, id_, (5_000, 5_100))[0] == line
+
+
 def test_a_weak_tag_is_compared_but_not_asked_for(server: FilesServer) -> None:
     topic = address(server.put("/a", DATA, 'W/"v1"'))
     id_ = files_id("orders", topic, "")

@@ -10,11 +10,11 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.apps.agent.looking import logged
 from kcontrol.core.cluster.diff import diff
+from kcontrol.core.cluster.differing import DifferingValue
 from kcontrol.core.cluster.entries import Drain, SubmitJob, TaskFailed
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, TaskSpec
@@ -23,6 +23,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen, LoggedEntry
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.wire.cluster import StampedEntry
+from tests.support.shared_api import api_of
 from tests.unit.core.cluster.made import after, joined
 
 
@@ -36,7 +37,8 @@ def seen() -> ClusterSeen:
         joined("ab", slots=2), submit("flights", 2), Drain("b", True), submit("orders", 1, ("gpu",))
     )
     entries = [LoggedEntry(at, 7, "Drain", "", (f"change {at}",)) for at in range(3)]
-    return ClusterSeen(value, (Beat("a", "a-1", 0, False, value.offset - 2),), entries)
+    differing = {"a": DifferingValue(3, ("b",))}
+    return ClusterSeen(value, (Beat("a", "a-1", 0, False, value.offset - 2),), entries, differing=differing)
 
 
 def get(path: str, found: ClusterSeen | None) -> Any:
@@ -48,7 +50,7 @@ def get(path: str, found: ClusterSeen | None) -> Any:
     async def ask() -> httpx.Response:
         nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
         plane = Plane(nobody, cast(Any, None), SystemClock(), CollectorRegistry(), agents=agents)
-        transport = httpx.ASGITransport(make_api(plane))
+        transport = httpx.ASGITransport(api_of(plane))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get(path)
 
@@ -65,6 +67,7 @@ def test_the_cluster_is_told_as_of_an_offset_of_its_log() -> None:
     a, b = get("/v1/cluster/agents", seen())["agents"]
     assert (a["stage"], a["slots"], a["used"], a["behind"], a["watches"]) == ("member", 2, 2, 2, "b")
     assert (b["used"], b["draining"], b["behind"]) == (0, True, None)
+    assert (a["differs_from"], b["differs_from"]) == (["b"], [])
     flights, orders = get("/v1/cluster/jobs", seen())["jobs"]
     assert flights["places"] == {"nodes/0": "a", "nodes/1": "a"}
     assert not flights["waits"]
@@ -84,7 +87,10 @@ def test_why_a_node_could_not_run_is_told_while_its_job_waits() -> None:
         entries.append(logged(StampedEntry(offset, entry, 7), entry, rejection, diff(before, value)))
     assert [bool(one.rejection) for one in entries] == [False, True]
     [flights] = get("/v1/cluster/jobs", ClusterSeen(value, (), entries))["jobs"]
-    assert flights["waits"] == "node 0 could not run on a, and nowhere else is room; no such library"
+    assert flights["waits"] == (
+        "node 0 could not run on a, and no other host fits: kcontrol cluster retry flights tries again, once it is put right "
+        "there; no such library"
+    )
     first, *_ = get("/v1/cluster/log", ClusterSeen(value, (), entries))["entries"]
     assert first["changes"][0] == "flights/nodes/0 can't run on a: no such library"
     again = after(value, replace(submit("flights", 1), as_of=value.offset, package="file:another.py"))
@@ -110,6 +116,7 @@ def test_metrics_are_those_of_the_value() -> None:
     assert told("kcontrol_cluster_job_waits", {"pipeline": "orders"}) == 1
     assert told("kcontrol_cluster_agent_behind_entries", {"agent": "a"}) == 2
     assert told("kcontrol_cluster_agent_behind_entries", {"agent": "b"}) is None
+    assert [told("kcontrol_cluster_agent_differs", {"agent": agent}) for agent in "ab"] == [1, 0]
     quiet = CollectorRegistry()
     register_cluster(quiet, ClusterSeen)
     assert [sample for family in quiet.collect() for sample in family.samples] == []

@@ -13,7 +13,6 @@ import pytest
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.access import AccessToken
-from kcontrol.adapters.http.app import make_app
 from kcontrol.adapters.http.console_pages import assets
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.making import make_registry
@@ -22,6 +21,7 @@ from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.patience import HANG_S
 from tests.support.patient_http import patient_limits
+from tests.support.shared_api import app_of
 
 FOLDER = Path(__file__).parents[3] / "kcontrol" / "adapters" / "http" / "console"
 FILES = {file.relative_to(FOLDER).as_posix(): file for file in FOLDER.rglob("*") if file.is_file()}
@@ -35,7 +35,7 @@ def asked(scenario: Callable[[httpx.AsyncClient], Awaitable[None]], token: Acces
     plane = Plane(settings, Projections(MemorySource(MemoryKafka()), clock), clock, make_registry())
 
     async def run() -> None:
-        transport = httpx.ASGITransport(make_app(plane, patient_limits(), token))
+        transport = httpx.ASGITransport(app_of(plane, patient_limits(), token))
         async with httpx.AsyncClient(
             transport=transport, base_url="http://127.0.0.1", timeout=HANG_S
         ) as client:

@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 
 from kcontrol import RegionParticipant
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.apps.regions.participant import RegionOrder
@@ -29,6 +28,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
 from tests.support.patience import HANG_S
 from tests.support.patient_http import patient_limits
+from tests.support.shared_api import api_of
 
 SETTINGS = RegionSettings(
     "orders", ("a", "mq", "other"), Trigger.OPERATOR_DRIVEN, triggers=("mq",), participants=("mq", "other")
@@ -57,7 +57,7 @@ def served(*drains: int) -> Iterator[tuple[str, list[RegionAsked]]]:
 
     nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
     without = cast(Any, None), SystemClock(), CollectorRegistry()
-    api = make_api(Plane(nobody, *without, regions=regions, ask_region=write))
+    api = api_of(Plane(nobody, *without, regions=regions, ask_region=write))
     listener = Listener(HttpOptions(limits=patient_limits()))
     with listener.in_thread(lambda: asyncio.ensure_future(listener.serve(api))):
         yield listener.url, written

@@ -17,7 +17,7 @@ import pytest
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.access import AccessToken
-from kcontrol.adapters.http.app import make_app, make_query_app
+from kcontrol.adapters.http.app import make_query_app
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.queries import Ask
@@ -38,6 +38,7 @@ from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 from tests.support.patience import HANG_S
 from tests.support.patient_http import patient_limits
+from tests.support.shared_api import app_of
 
 SECRET = "0123456789abcdef-secret"
 PATIENT = patient_limits()
@@ -84,7 +85,7 @@ def serving(ask: Ask, scenario: Callable[[httpx.AsyncClient], Any]) -> None:
         registry, clock = make_registry(), SystemClock()
         projections = Projections(MemorySource(MemoryKafka()), clock)
         plane = Plane(ClusterSettings(bootstrap_servers="127.0.0.1:1"), projections, clock, registry, ask=ask)
-        transport = httpx.ASGITransport(make_app(plane, PATIENT, None))
+        transport = httpx.ASGITransport(app_of(plane, PATIENT, None))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             await scenario(client)
 

@@ -11,7 +11,6 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
@@ -35,6 +34,7 @@ from kcontrol.requests.region_rollbacks import BackFacts, RollbackFacts, Rollbac
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
+from tests.support.shared_api import api_of
 
 DEFINED = RegionDefinition("orders", RegionSettings("orders", ("a", "b")), "ana", 1, "d1")
 WELL = RegionSeen(lives={"a": 3, "b": 4}, healthy=True, in_line=frozenset("ab"))
@@ -78,7 +78,7 @@ class Server:
             ask_region=self._ask,
             rollbacks=self._roll_back,
         )
-        self.api = make_api(plane)
+        self.api = api_of(plane)
 
     def _regions(self) -> RegionsSeen:
         if self.found is None:
@@ -199,7 +199,7 @@ def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:
     planned = ask("POST", path, seen(), asked, {**wanted, "plan": True})
     made = ask("POST", path, seen(), asked, wanted)
     one = {"pipeline": "a", "to_step": 41, "void_to": 44, "void_records": {"out": 6}, "rerun_steps": 2}
-    assert planned["pipelines"] == [{**one, "left_behind": ["other"]}]
+    assert planned["pipelines"] == [{**one, "left_behind": ["other"], "unseen": []}]
     assert (planned["as_of"], planned["request_id"], made["request_id"]) == (7, "", "q1")
     order = RollbackOrder("orders", 1, "wrong rate", "ana", ("other",), 7)
     assert asked == [replace(order, only_plan=True), order]

@@ -57,7 +57,7 @@ def streams(script: Script, longest_s: float = LONG_S) -> OutputStreams:
 
 
 def begun(of: OutputStreams, value_format: str = "json") -> AsyncGenerator[str, None]:
-    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 0), value_format, "LOG"))
+    return cast(AsyncGenerator[str, None], _events(of.begin("p", "o", 2), value_format, "LOG", 2))
 
 
 def events(
@@ -79,7 +79,7 @@ def test_rows_have_no_id_and_their_step_has() -> None:
         [Rows(3, [Record(b"k", b'{"a": 1.10}')]), StepDone(3, 1, 2, 9), Voided(1, 5, "bad\ninput"), None]
     )
     assert asyncio.run(first(script, 5)) == [
-        "retry: 1000\n\n",
+        "retry: 1000\nid: 2@LOG\n\n",
         'event: row\ndata: {"step":3,"partition":0,"offset":7,"timestamp_ms":5,"key":"k","value":{"a": 1.10}}\n\n',
         'event: step\nid: 3@LOG\ndata: {"step":3,"rows":1,"follows":2,"committed_ms":9}\n\n',
         'event: voided\nid: 5@LOG\ndata: {"to_step":1,"reset":5,"why":"bad\\ninput"}\n\n',

@@ -1,5 +1,5 @@
-"""A reader of a log asks nobody by an older leader epoch than it has read by, and never reads another
-topic."""
+"""A reader of a log asks nobody by an older leader epoch than it has read by, and never reads another topic; where it begins,
+and what it keeps when it gives up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED, FetchStruct
 from kcontrol.adapters.kafka.logs import partition_reader
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
-from kcontrol.errors import TopicError
+from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.errors import DamagedRecordError, RetriableError, TopicError
+from tests.property.batches.made import MadeBatch, MadeRecord
 from tests.support.patience import HANG_MS
-from tests.unit.kafka.test_partitions import TOPIC_ID, ScriptedRpc, fetch_answer
+from tests.unit.kafka.test_partitions import TOPIC_ID, ScriptedRpc, fetch_answer, offsets_answer
 
 INFO = TopicInfo("t", TOPIC_ID, {0: 1}, {0: 5})
 OLDER, NEWER = replace(INFO, leaders={0: 2}, epochs={0: 4}), replace(INFO, leaders={0: 3}, epochs={0: 6})
@@ -64,3 +66,56 @@ def test_a_topic_that_was_recreated_is_an_error_however_often_it_is_read() -> No
 
     asyncio.run(read())
     assert asked(rpc) == [(1, 5), (1, 5)]
+
+
+def ten_records(base_offset: int) -> bytes:
+    return MadeBatch([MadeRecord(delta, 0, None, b"x") for delta in range(10)]).encode(base_offset)
+
+
+def test_what_was_taken_by_the_deadline_is_not_read_again() -> None:
+    rpc = ScriptedRpc(fetch_answer(0, (0, 0, ten_records(0))), fetch_answer(0, (0, 0, ten_records(10))))
+    taken: list[int] = []
+
+    async def take(records: list[RawRecord]) -> None:
+        taken.extend(record.offset for record in records)
+
+    async def read() -> None:
+        reader = reader_of(rpc)
+        with pytest.raises(RetriableError, match="10 of 20 was reached"):
+            await reader.read_settling(0, 0, take, 1_000)
+        assert (reader.position, taken) == (10, list(range(10)))
+        await reader.read_settling(0, 0, take, 1_000)
+        assert (reader.position, taken) == (20, list(range(20)))
+
+    asyncio.run(read())
+
+
+def test_what_was_not_taken_is_read_again() -> None:
+    rpc = ScriptedRpc(*(fetch_answer(0, (0, 0, ten_records(at))) for at in (0, 0, 10)))
+
+    async def refuse(_: list[RawRecord]) -> None:
+        raise DamagedRecordError("no")
+
+    async def take(_: list[RawRecord]) -> None:
+        pass
+
+    async def read() -> None:
+        reader = reader_of(rpc)
+        with pytest.raises(DamagedRecordError):
+            await reader.read_settling(0, HANG_MS, refuse, 1_000)
+        assert reader.position == 0
+        await reader.read_settling(0, HANG_MS, take, 1_000)
+        assert reader.position == 20
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize(("earliest", "by_time", "begin"), [(3, 12, 12), (3, -1, 3), (14, 12, 14)])
+def test_a_read_begins_with_a_time_only_where_there_is_something_of_it(
+    earliest: int, by_time: int, begin: int
+) -> None:
+    rpc = ScriptedRpc(offsets_answer((0, 0, earliest)), offsets_answer((0, 0, by_time)))
+    assert asyncio.run(reader_of(rpc).begin(1_700_000_000_000)) == begin
+    assert [request._topics[0][1] for _, request in rpc.sent] == [[(0, -2)], [(0, 1_700_000_000_000)]]
+    rpc = ScriptedRpc(offsets_answer((0, 0, earliest)))
+    assert asyncio.run(reader_of(rpc).begin(-5)) == earliest

@@ -21,7 +21,7 @@ from kcontrol.core.kubernetes.rollbacks import (
     rollback_in_log,
     rollback_status,
 )
-from kcontrol.core.regions.leading import is_to_be_checked, next_change, taken_over
+from kcontrol.core.regions.leading import RollbackChecked, is_to_be_checked, next_change, taken_over
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.records import (
     RegionEventKind,
@@ -35,7 +35,7 @@ from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.region_rollbacks import RollbackFacts, RollbackOrder, no_rollbacks
 from tests.support.dice import seeded
-from tests.unit.core.regions.test_leading import DEFINED, WELL, with_cuts
+from tests.unit.core.regions.test_leading import DEFINED, WELL, cut_of, with_cuts
 from tests.unit.kubernetes.resources import resource
 
 KIND = RegionRequestKind.ROLLBACK
@@ -103,9 +103,11 @@ class World:
         rollback, wanted = self.value.rollback, {} if self.newest is None else {KIND: self.newest}
         seen = replace(WELL, healthy=False, requests=wanted, led_from=self.led_from)
         seen = replace(seen, back=("" if rollback is None else rollback.request_id, frozenset(self.back)))
+        if self.newest is not None:
+            seen = replace(seen, cut=cut_of(self.newest.to_cut))
         checking = is_to_be_checked(self.value, seen)
         if checking is not None:
-            seen = replace(seen, checked=(checking.request_id, ""))
+            seen = replace(seen, checked=RollbackChecked(checking.request_id, DEFINED.request_id))
         step = next_change(self.value, DEFINED, seen)
         if step is not None:
             self.write(step.value, step.happened)
@@ -268,6 +270,26 @@ def test_what_was_refused_on_the_way_does_not_hide_that_it_is_done() -> None:
         assert world.value.answers[KIND].outcome is RegionOutcome.REFUSED
         said = await operator.until_ended()
         assert (said.stage, world.value.answers[KIND].request_id) == (RollbackStage.DONE, "younger")
+
+    asyncio.run(run())
+
+
+def test_one_that_somebody_gives_up_is_not_said_to_be_done() -> None:
+    async def run() -> None:
+        world = World()
+        operator = Operator(world, region())
+        while world.value.rollback is None:
+            await operator.look()
+            world.led()
+        world.back = {"a"}
+        world.ask("given-up", 0, "ana")
+        while world.value.rollback is not None:
+            world.led()
+        said = await operator.look()
+        assert (said.stage, said.why) == (
+            RollbackStage.SUPERSEDED,
+            "it was given up by ana; back at cut 1: a; not: b",
+        )
 
     asyncio.run(run())
 

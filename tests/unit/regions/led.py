@@ -51,6 +51,9 @@ class IdleMembers:
     async def take_back(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
         return frozenset()
 
+    async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
+        return frozenset()
+
     def let_go(self) -> None:
         """Nothing was done."""
 

@@ -11,7 +11,17 @@ from typing import Any, cast
 from kcontrol.apps.drain import Draining
 from kcontrol.apps.held_pipeline import HeldPipeline
 from kcontrol.apps.pipeline_logs import PipelineLogs
-from kcontrol.core.model import HoldPhase, HoldStatus, OutputSpec, PipelinePhase, Status
+from kcontrol.core.model import (
+    BadRecords,
+    HoldPhase,
+    HoldStatus,
+    InputDesired,
+    InputSlice,
+    InputSpec,
+    OutputSpec,
+    PipelinePhase,
+    Status,
+)
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import graph_of
 from kcontrol.errors import RetriableError
@@ -53,10 +63,10 @@ class Pipeline:
             boundary(self.name, step, outputs=(piece,)), Fate.VISIBLE
         )
 
-    async def stands(self, step: int) -> None:
+    async def stands(self, step: int, phase: HoldPhase = HoldPhase.HELD) -> None:
         """Its coordinator says so, of the newest hold."""
         (*_, request_id) = self.held.written
-        hold = HoldStatus(request_id, HoldPhase.HELD, step)
+        hold = HoldStatus(request_id, phase, step)
         await self.control.append(
             [Status(self.name, 1, PipelinePhase.RUNNING, step, "", (), 0, "", (), hold=hold)]
         )
@@ -147,3 +157,52 @@ async def _is_released(pipeline: Pipeline) -> bool:
     newest = pipeline.held.logs.view.hold()
     assert newest is not None
     return newest[1].released
+
+
+def test_an_input_that_is_paused_before_its_limit_is_said_to_keep_the_drain() -> None:
+    """A pipeline that reads nothing because its user wants it so is in order, as its coordinator says: no word told why it
+    does not come to its limits."""
+
+    async def run() -> list[tuple[str, ...]]:
+        first, second = Pipeline("p", "between", Ends({("between", 0): 3, ("between", 1): 0})), _reader()
+        first.wrote(1, 0, 0, 3)
+        read_up_to(second, 1, 0, 2)
+        for each in (first, second):
+            await each.held.begin()
+        drain = Draining(graph_of([first.spec, second.spec]), {"p": first.held, "q": second.held})
+        await first.held.hold(())
+        await first.stands(1)
+        await drain.go_on()
+        await drain.go_on()
+        await second.stands(1, HoldPhase.NOTED)
+        told = []
+        for paused in (False, True):
+            await second.control.append([InputDesired("q", "rows", paused, f"r{paused}")])
+            await drain.go_on()
+            told.append(drain.late())
+        read_up_to(second, 2, 2, 3)
+        await drain.go_on()
+        return [*told, drain.late()]
+
+    running, paused, read = asyncio.run(run())
+    assert running == read == ("q (running at step 1)",)
+    (why,) = paused
+    assert why.startswith("q (running at step 1: input rows is paused, and has to be read")
+    assert why.endswith("kcontrol resume-input q rows)")
+
+
+def _reader() -> Pipeline:
+    """Of what the first one writes."""
+    second = Pipeline("q", "other", Ends())
+    inputs = (InputSpec("rows", "between", "T3", (0, 0), (0, 0), "raw", BadRecords.HALT, "", ""),)
+    second.spec = replace(second.spec, inputs=inputs)
+    second.held.spec = second.spec
+    second.kafka.partition("control").append(second.spec, Fate.VISIBLE)
+    return second
+
+
+def read_up_to(pipeline: Pipeline, step: int, from_: int, to: int) -> None:
+    """Of partition 0."""
+    pieces = (InputSlice("rows", "between", "T3", 0, from_, to, to - from_, ""),)
+    record = replace(boundary(pipeline.name, step), inputs=pieces)
+    pipeline.kafka.partition(f"{pipeline.name}.steps").append(record, Fate.VISIBLE)

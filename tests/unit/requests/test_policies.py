@@ -31,7 +31,7 @@ def test_what_is_named_is_changed_and_all_else_stays() -> None:
         (("coordinators=-1",), "give a whole number"),
         (("agents=0",), "agents is at least 1"),
         (("jobs=5", "jobs=6"), "jobs is given twice"),
-        (("beat_ms=99",), "from 100 to 60000"),
+        (("beat_ms=199",), "from 200 to 60000"),
         (("silent_after=2",), "missing_after is at most silent_after"),
         (("snapshot_every=150",), "a multiple of digest_every"),
     ],
@@ -40,3 +40,10 @@ def test_what_is_named_is_changed_and_all_else_stays() -> None:
 def test_what_makes_no_sense_is_refused(asked: tuple[str, ...], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         changed_policy(POLICY, asked)
+
+
+def test_beats_that_were_accepted_once_are_in_nobodys_way_who_changes_something_else() -> None:
+    once = replace(POLICY, beat_ms=100)
+    assert changed_policy(once, ["scheduler=greedy"]) == replace(once, scheduler=Scheduler.GREEDY)
+    with pytest.raises(ConfigurationError, match="from 200 to 60000"):
+        changed_policy(once, ["beat_ms=100"])

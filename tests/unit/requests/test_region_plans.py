@@ -17,12 +17,13 @@ from kcontrol.apps.regions import asking, going_back
 from kcontrol.apps.regions.asking import plan_region_rollback, request_of
 from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
 from kcontrol.core.regions.model import RegionSettings
-from kcontrol.core.regions.records import CutPipeline, RegionCut, RegionRequestKind
+from kcontrol.core.regions.records import CutPipeline, RegionCut, RegionRequestKind, RegionRollback
 from kcontrol.errors import (
     AccessError,
     ClusterError,
     ConfigurationError,
     KcontrolError,
+    NotFoundError,
     RetriableError,
     TopicError,
 )
@@ -144,3 +145,37 @@ def test_a_controller_refuses_no_rollback_because_a_broker_is_away(
             asyncio.run(run())
     else:
         assert asyncio.run(run()) == refused
+
+
+def test_who_gives_up_knows_who_is_back_once_nobody_more_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`a` was reset, `b` was deleted, `c` has not been reset."""
+    rollback = RegionRollback(1, "q1", "ana", "", ())
+
+    async def look(_: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> Any:
+        if pipeline == "b":
+            raise NotFoundError("there is no pipeline 'b'")
+        done = 6 if (pipeline, request_id) == ("a", "q1") else None
+        return going_back._LookedBack(pipeline, to_step, None, False, done, {})
+
+    async def run() -> None:
+        backs = going_back.RegionRollbacks(SETTINGS)
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def go_back(*_: Any) -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        monkeypatch.setattr(going_back, "_look", look)
+        monkeypatch.setattr(backs, "_go_back", go_back)
+        async with asyncio.timeout(HANG_S):
+            assert await backs.take_back(CUT, rollback) == frozenset()
+            await begun.wait()
+            assert await backs.give_up(CUT, rollback) == {"a"}
+        assert ended.is_set()
+
+    asyncio.run(run())

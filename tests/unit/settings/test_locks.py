@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.settings.locks import LockedError, holder_of, lock
+from kcontrol.settings.locks import Holder, LockedError, holder_of, lock, newest_holder
 
 HOLD = """
 import sys, time
@@ -53,3 +53,17 @@ def test_who_only_looks_sees_the_newest_holder_and_is_in_nobodys_way(tmp_path: P
         assert holder_of(path) == (str(os.getpid()), True)
     assert holder_of(path) == (str(os.getpid()), False)
     lock(path).close()
+
+
+def test_a_holder_may_say_its_name_and_is_known_by_its_process_id_as_before(tmp_path: Path) -> None:
+    path, name = tmp_path / "lock", "n" * 32
+    assert newest_holder(path) == Holder("", "", False)
+    with lock(path, name):
+        assert newest_holder(path) == Holder(str(os.getpid()), name, True)
+        with pytest.raises(LockedError) as error:
+            lock(path)
+        assert error.value.holder == str(os.getpid())
+    assert holder_of(path) == (str(os.getpid()), False)
+    assert path.read_bytes()[:20].strip() == str(os.getpid()).encode(), "as versions without names read it"
+    lock(path).close()
+    assert newest_holder(path) == Holder(str(os.getpid()), "", False)

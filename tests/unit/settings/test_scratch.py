@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.settings.scratch import scratch_directory
+from kcontrol.settings.locks import lock
+from kcontrol.settings.scratch import LOCK, clear_left, scratch_directory
 
 MAKES_ONE = """
 import sys, tempfile
@@ -52,3 +53,17 @@ def test_it_is_deleted_when_its_block_fails(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(FileNotFoundError), scratch_directory("test") as directory:
         (directory / "none" / "file").write_text("x")
     assert not [*tmp_path.iterdir()]
+
+
+def test_it_may_lie_elsewhere_and_what_was_left_there_is_cleared_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    left = tmp_path / "here" / "kcontrol-test-left"
+    with lock(left / LOCK):
+        clear_left("test", left.parent)
+        assert left.exists(), "its maker lives"
+    with scratch_directory("test", left.parent) as directory:
+        assert directory.parent.parent == left.parent
+        assert not left.exists()
+    assert not [*left.parent.iterdir()]

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,37 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """The environment of the JVM of a session that uses the server, with modules `look` and `wait`."""
-    for name in (PYTHON, SWITCH, "PYTEST_CURRENT_TEST"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "look.py").write_text(LOOK, encoding="utf-8")
-    (tmp_path / "wait.py").write_text(WAIT, encoding="utf-8")
+@contextmanager
+def serving(directory: Path) -> Iterator[dict[str, str]]:
+    """The environment of the JVM of a session that uses a server of its own, with modules `look` and `wait`."""
+    (directory / "look.py").write_text(LOOK, encoding="utf-8")
+    (directory / "wait.py").write_text(WAIT, encoding="utf-8")
     forks = Forks()
-    with forks.forking("local[2]"):
-        await_server()
-        yield {**os.environ, **HASH_SEED, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]])}
-    assert PYTHON not in os.environ
-    assert ADDRESS not in os.environ
-    forks.close()
+    with pytest.MonkeyPatch.context() as patched:
+        for name in (PYTHON, SWITCH, "PYTEST_CURRENT_TEST"):
+            patched.delenv(name, raising=False)
+        with forks.forking("local[2]"):
+            await_server()
+            environment = {**os.environ, **HASH_SEED}
+        assert PYTHON not in os.environ
+        assert ADDRESS not in os.environ
+    try:
+        yield {**environment, "PYTHONPATH": os.pathsep.join([str(directory), *sys.path[1:]])}
+    finally:
+        forks.close()
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of one server for all tests that leave it as it is: it imports for seconds."""
+    with serving(tmp_path_factory.mktemp("modules")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def started_alone(tmp_path: Path) -> Iterator[dict[str, str]]:
+    with serving(tmp_path) as environment:
+        yield environment
 
 
 def await_server() -> None:
@@ -159,9 +177,9 @@ def test_who_waits_for_what_was_started_learns_of_the_end_of_what_was_forked(sta
 
 
 def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
-    started: dict[str, str], tmp_path: Path
+    started_alone: dict[str, str], tmp_path: Path
 ) -> None:
-    process, forked = waiting(started)
+    process, forked = waiting(started_alone)
     server = forked.parent()
     assert server is not None
     server.kill()
@@ -170,7 +188,7 @@ def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
     else:
         forked.kill()
     assert process.wait(HANG_S) == 1
-    assert not look(started, tmp_path)["forked"]
+    assert not look(started_alone, tmp_path)["forked"]
 
 
 PARENT = """

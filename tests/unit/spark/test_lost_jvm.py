@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
-from kcontrol.apps.node_service import end_task
+from kcontrol.apps.ending import end_task
 from kcontrol.core.events import Exit
 from tests.support.patience import HANG_S
 

@@ -15,6 +15,7 @@ from kcontrol.views.deliveries import (
     StandsBy,
     ToldDelivery,
     delivery_facts,
+    is_at_work,
     with_others,
 )
 
@@ -95,3 +96,11 @@ def test_what_is_not_known_is_said_to_be_so() -> None:
 @pytest.mark.parametrize(("state", "silent"), [("running", True), ("halted", False), ("stopped", False)])
 def test_of_one_at_work_that_says_nothing_any_more_it_is_said(state: str, silent: bool) -> None:
     assert facts(told("a", state), SILENT_MS + 1).silent is silent
+
+
+@pytest.mark.parametrize("state", ["starting", "standing_by", "running", "away", "stopped", "halted"])
+def test_whoever_has_not_ended_is_at_work_until_it_is_silent(state: str) -> None:
+    one = told("a", state)
+    assert is_at_work(one, one.at_ms + SILENT_MS) is (state not in ("stopped", "halted"))
+    assert is_at_work(one, one.at_ms - 1) is (state not in ("stopped", "halted"))
+    assert not is_at_work(one, one.at_ms + SILENT_MS + 1)

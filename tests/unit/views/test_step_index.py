@@ -71,3 +71,32 @@ def test_what_void_steps_read_others_read_again_and_what_they_wrote_is_there() -
     assert (found.skipper_of("in", 0, 8), found.step_of_skip("r")) == (None, None)
     assert found.writer_of("output", 1, 4) == 3
     assert [found.offset_of(step) for step in (3, 4, 5)] == [20, 30, 40]
+
+
+def _reset(step: int, to_step: int) -> StepBoundary:
+    made = replace(boundary(step), reset=Reset(to_step, f"why {step}", "me", "r", ()))
+    return replace(made, committed_ms=9_000 + step)
+
+
+def _since(found: StepIndex, last: int) -> list[int | None]:
+    """By step, from the first."""
+    voids = [found.void_since(step) for step in range(1, last + 1)]
+    return [None if void is None else void.step for void in voids]
+
+
+def test_void_steps_name_the_reset_for_as_long_as_both_are_in_the_log() -> None:
+    found = index([boundary(1), boundary(2), boundary(3), _reset(4, 2), boundary(5)])
+    assert _since(found, 5) == [None, None, 4, None, None]
+    void = found.void_since(3)
+    assert void is not None
+    assert void.model_dump() == {"step": 4, "to_step": 2, "by": "me", "why": "why 4", "at_ms": 9_004}
+    found.add(_reset(6, 1), 60)
+    assert _since(found, 6) == [None, 6, 6, 6, 6, None]
+    found.add(boundary(6), 70)
+    assert _since(found, 6) == [None, None, 4, None, None, None], (
+        "another step 6 has taken the place of that one"
+    )
+    found.forget_before(4)
+    assert _since(found, 6) == [None, None, 4, None, None, None]
+    found.forget_before(5)
+    assert _since(found, 6) == [None] * 6

@@ -31,6 +31,7 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, Mark, Scheduler, TaskSpec
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.core.model import Resume
 from kcontrol.errors import UnknownRecordError
 from kcontrol.wire.cluster import (
@@ -41,6 +42,8 @@ from kcontrol.wire.cluster import (
     beat_of,
     entry_bytes,
     entry_of,
+    troubles_bytes,
+    troubles_of,
 )
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.schemas import released_schemas
@@ -88,6 +91,14 @@ def test_a_beat_comes_back_as_it_was() -> None:
     assert beat_of(None) is None
 
 
+def test_what_is_said_beside_beats_comes_back_as_it_was() -> None:
+    said = AgentTroubles("a", "a-1", ("é", ""))
+    assert troubles_of(troubles_bytes(said)) == said
+    assert beat_of(troubles_bytes(said)) is None, "it is no beat, also to those who do not know it"
+    assert troubles_of(beat_bytes(Beat("a", "a-1", 0, False, 0))) is None
+    assert troubles_of(None) is None
+
+
 def levels(*some: int) -> bytes:
     return entry_bytes(Prepare("a", "a-1", levels=some))  # type: ignore[arg-type]
 
@@ -106,6 +117,7 @@ def levels(*some: int) -> bytes:
         entry_bytes(SUBMIT)[:HEADER_BYTES] + b"\xff" * 20,
         entry_bytes(SUBMIT)[:HEADER_BYTES] + entry_bytes(ENTRIES[0])[HEADER_BYTES:],
         beat_bytes(Beat("a", "a-1", 0, False, 0)),
+        troubles_bytes(AgentTroubles("a", "a-1")),
         RecordCodec().encode(Resume("p", "r")),
         levels(),
         levels(1),

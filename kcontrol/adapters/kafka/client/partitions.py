@@ -84,7 +84,11 @@ class Partitions:
         self._known.pop(name, None)
 
     async def list_offsets(
-        self, node: int, asked: Mapping[str, Collection[int]], which: Bound, isolation: int = READ_COMMITTED
+        self,
+        node: int,
+        asked: Mapping[str, Collection[int]],
+        which: Bound | int,
+        isolation: int = READ_COMMITTED,
     ) -> list[tuple[str, ListedOffset]]:
         """By topic, what a broker says of partitions that it leads, whatever error codes are in it."""
         topics = [
@@ -97,12 +101,13 @@ class Partitions:
         self,
         info: TopicInfo,
         partitions: Collection[int],
-        which: Bound,
+        which: Bound | int,
         isolation: int = READ_COMMITTED,
         wanted: Operation = Operation.READ,
         doing: str = "",
     ) -> dict[int, int]:
-        """Where partitions begin or end. doing: what for, should a right be missing.
+        """Where partitions begin or end. which: or a time, in ms since the epoch: where the first record of then or later is;
+        -1 if the leader knows of none. doing: what for, should a right be missing.
 
         Raises NoPartitionError; NoLeaderError, or another RetriableError naming the partition; AccessError.
         """

@@ -10,9 +10,18 @@ from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.errors import KcontrolError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.wire.cluster import StampedEntry, beat_bytes, beat_of, entry_bytes, entry_of
+from kcontrol.wire.cluster import (
+    StampedEntry,
+    beat_bytes,
+    beat_of,
+    entry_bytes,
+    entry_of,
+    troubles_bytes,
+    troubles_of,
+)
 
 OF_ANOTHER_LOG = (
     "no entry of the cluster's log has confirmed the snapshot at offset {}, so that is of another log, which was deleted: end "
@@ -83,10 +92,12 @@ class KafkaClusterLog:
 
 
 class KafkaBeats:
-    """Beats from when this was made on, in their order; one's own among them."""
+    """Beats from when this was made on, in their order; one's own among them. troubles: what was said beside them, the newest
+    by agent."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         topic = settings.names().cluster_beats_topic()
+        self.troubles: dict[str, AgentTroubles] = {}
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, 0)
@@ -99,12 +110,22 @@ class KafkaBeats:
             if not newest:
                 self._reader.position = await self._reader.end()
             self._began = True
-        found = (beat_of(record.value) for record in await self._reader.read_to_end())
-        return [beat for beat in found if beat is not None]
+        beats = []
+        for record in await self._reader.read_to_end():
+            beat, said = beat_of(record.value), troubles_of(record.value)
+            if beat is not None:
+                beats.append(beat)
+            elif said is not None:
+                self.troubles[said.agent] = said
+        return beats
 
     async def append(self, beat: Beat) -> None:
         """Raises RetriableError: it may or may not have been written."""
         await self._appender.append([(beat.agent.encode(), beat_bytes(beat))])
+
+    async def say(self, said: AgentTroubles) -> None:
+        """Beside the beats. Raises as `append`."""
+        await self._appender.append([(f"{said.agent}/troubles".encode(), troubles_bytes(said))])
 
     async def close(self) -> None:
         await self._appender.close()

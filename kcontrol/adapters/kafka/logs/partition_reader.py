@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
@@ -112,24 +112,47 @@ class PartitionReader:
         Raises RetriableError, the position being as it was: a transaction is still open after the timeout,
         with what an operator can do; or the partition's leader does not show what was acknowledged.
         """
-        tries = SETTLING.within(timeout_ms).begin()
         records: list[RawRecord] = []
         async with self._turn:
             position = self.position
-            while True:
-                answer = await self._fetch(position, 0, Lane.PROMPT)
+            async for answer in self._settling(at_least, timeout_ms):
                 records += answer.visible.records
-                moved, position = answer.visible.next_offset > position, answer.visible.next_offset
-                if position >= max(answer.end, at_least) and answer.end >= answer.high_watermark:
-                    self.position = position
-                    return records
-                tries.check(
-                    f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least)
-                )
-                if not moved:
-                    if position < at_least:
-                        self._partitions.forget(self._topic)
-                    await tries.wait()
+                position = answer.visible.next_offset
+            self.position = position
+        return records
+
+    async def read_settling(
+        self,
+        at_least: int,
+        timeout_ms: int,
+        take: Callable[[list[RawRecord]], Awaitable[None]],
+        max_bytes: int,
+    ) -> None:
+        """As `read_settled`, piece by piece; but what was taken stays so when it raises, and the next call goes on behind it.
+
+        max_bytes: of a piece; a larger batch comes whole all the same.
+        """
+        async with self._turn:
+            async for answer in self._settling(at_least, timeout_ms, max_bytes):
+                await take(answer.visible.records)
+                self.position = answer.visible.next_offset
+
+    async def _settling(
+        self, at_least: int, timeout_ms: int, max_bytes: int = MAX_FETCH_BYTES
+    ) -> AsyncIterator[_Answer]:
+        """From the position on, which stays where it is."""
+        tries, position = SETTLING.within(timeout_ms).begin(), self.position
+        while True:
+            answer = await self._fetch(position, 0, Lane.PROMPT, max_bytes)
+            moved, position = answer.visible.next_offset > position, answer.visible.next_offset
+            yield answer
+            if position >= max(answer.end, at_least) and answer.end >= answer.high_watermark:
+                return
+            tries.check(f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least))
+            if not moved:
+                if position < at_least:
+                    self._partitions.forget(self._topic)
+                await tries.wait()
 
     def _why_unsettled(self, answer: _Answer, position: int, at_least: int) -> str:
         if position < answer.end:
@@ -147,17 +170,25 @@ class PartitionReader:
             "it is behind"
         )
 
-    async def begin(self) -> int:
-        """The offset at which the partition begins now. Raises RetriableError, AccessError."""
+    async def begin(self, since_ms: int = 0) -> int:
+        """The offset at which the partition begins now. Raises RetriableError, AccessError.
+
+        since_ms: or that of the first record with this timestamp or a later one, if its leader knows of any. Where it knows of
+        none it may only be behind, and then nothing is left out.
+        """
         tries = SETTLING.within(READ_TIMEOUT_MS).begin()
         while True:
             info = await self._topic_info()
             try:
-                found = await self._partitions.offsets(info, [self._partition], Bound.EARLIEST)
-                return found[self._partition]
+                begin = await self._bound(info, Bound.EARLIEST)
+                return begin if since_ms <= 0 else max(begin, await self._bound(info, since_ms))
             except RetriableError as error:
                 self._partitions.forget(self._topic)
                 await tries.again(f"{self.where}: finding where it begins", error)
+
+    async def _bound(self, info: TopicInfo, which: int) -> int:
+        found = await self._partitions.offsets(info, [self._partition], which)
+        return found[self._partition]
 
     async def end(self) -> int:
         """The end offset now, as `read_to_end` takes it."""

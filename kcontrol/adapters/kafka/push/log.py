@@ -70,7 +70,8 @@ class KafkaPushLog:
         key = request_key(push.pipeline, push.input.name, push.request_id)
         number = partition_of(key.encode(), SHARDS)
         if number not in self._shards:
-            self._shards[number] = Shard(self._settings, number), asyncio.Lock()
+            shard = Shard(self._settings, number, self._clock, self._limits.remember_ms)
+            self._shards[number] = shard, asyncio.Lock()
         shard, turn = self._shards[number]
         content, tries = content_of(push.rows), AGAIN.begin()
         while True:

@@ -1,9 +1,10 @@
 """A shard of the requests: one transactional id, and one partition of the topic that remembers them.
 
 Rows and the record of their request are written in one transaction. Whoever takes the shard fences whoever had it, and then
-reads its partition to the end: so it knows every request that counts, and nobody can commit another one in ignorance of it.
-After any fault the shard is taken anew and looked at. What a broker calls the end may be old (decision 005): so a request's
-record proves by the offset that it comes to lie at that nothing unseen lies before it, or the transaction is given up.
+reads its partition to the end, from where requests begin that count: so it knows each of them, and nobody can commit another
+one in ignorance of it. After any fault the shard is taken anew and looked at. What a broker calls the end may be old (decision
+005): so a request's record proves by the offset that it comes to lie at that nothing unseen lies before it, or the transaction
+is given up.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
 from kcontrol.adapters.kafka.client.rights import write_right
 from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.adapters.kafka.transaction.boundary_write import transactional_batch
 from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.pushed import PushedEnd, PushedRequest, pushed_bytes, pushed_of
 
@@ -29,6 +32,12 @@ TRANSACTION_TIMEOUT_MS = 15_000
 """So long a server that died in the middle may hold up the readers of an input; whoever takes the shard ends it at once."""
 DEADLINE_MS = 10_000
 """Of each request to Kafka with its repetitions."""
+READ_MS = 10_000
+"""To learn what counts in one go; what was read by then is not read again."""
+SLACK_MS = 3_600_000
+"""Clocks of servers and brokers may be so far apart."""
+CHUNK_BYTES = 128 << 10
+"""Some 250 requests: between two chunks the loop does what else there is."""
 
 _BATCH_BYTES = 500_000
 _MARKER = 1
@@ -42,9 +51,10 @@ class Shard:
     """One call at a time. All methods raise RetriableError, FencedError or CommitUnknownError where the shard has to be taken
     anew; TopicError, AccessError, ConfigurationError."""
 
-    def __init__(self, settings: ClusterSettings, number: int) -> None:
+    def __init__(self, settings: ClusterSettings, number: int, clock: Clock, remember_ms: int) -> None:
+        """remember_ms: a request counts for so long."""
         names = settings.names()
-        self._number = number
+        self._number, self._clock, self._remember_ms = number, clock, remember_ms
         self._topic = names.pushes_topic()
         self._owned = OwnedTransaction(settings, names.push_transactional_id(number), DEADLINE_MS)
         self._reader = PartitionReader(self._owned.rpc, self._topic, number, READ_COMMITTED, position=-1)
@@ -55,19 +65,29 @@ class Shard:
         """By key, every request that counts, if the shard is ours."""
 
     async def take(self) -> None:
-        """Fence whoever has it, and learn what counts."""
+        """Fence whoever has it, and learn what counts. What was learned stays when it raises: the next call goes on behind."""
         self.is_ours = False
         self._producer = await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
-        begin = await self._reader.begin()
+        begin = await self._reader.begin(self._counts_since_ms() - SLACK_MS)
         if self._reader.position < begin:
             self.known.clear()
             self._reader.position = begin
-        for record in await self._reader.read_settled(self._at_least, DEADLINE_MS):
-            where = f"{self._reader.where}, offset {record.offset}"
-            if record.value is not None:
-                request = pushed_of(record.value, where)
-                self.known[request.key] = request
+        await self._reader.read_settling(self._at_least, READ_MS, self._learn, CHUNK_BYTES)
         self.is_ours = True
+
+    def _counts_since_ms(self) -> int:
+        return self._clock.now_ms() - self._remember_ms
+
+    async def _learn(self, records: Sequence[RawRecord]) -> None:
+        since_ms = self._counts_since_ms()
+        for record in records:
+            if record.value is None:
+                continue
+            request = pushed_of(record.value, f"{self._reader.where}, offset {record.offset}")
+            self.known.pop(request.key, None)
+            if request.at_ms > since_ms:
+                self.known[request.key] = request
+        await asyncio.sleep(0)
 
     async def write(
         self, rows: Placed, topic: str, request_of: Callable[[tuple[PushedEnd, ...]], PushedRequest]

@@ -7,6 +7,7 @@ it comes to lie at that nothing unseen lies before it, or its transaction is giv
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
@@ -16,9 +17,11 @@ from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrit
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.core.regions.log_view import RegionLogged, RegionTombstone
 from kcontrol.core.regions.records import RegionRecord
-from kcontrol.errors import DamagedRecordError, FencedError, UnseenRecordError
+from kcontrol.errors import DamagedRecordError, FencedError, RetriableError, UnseenRecordError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.regions import region_pair, region_record
+
+_log = logging.getLogger("kcontrol.regions")
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """So long a controller that died in the middle may keep its record from readers; whoever takes the log ends it at once."""
@@ -67,7 +70,16 @@ class KafkaRegionLog:
         following = await self._owned.commit(*producer)
         self._reader.position += len(pairs) + _MARKER
         self._at_least = self._reader.position
-        self._producer = following or await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
+        self._producer = following or await self._following()
+
+    async def _following(self) -> Producer | None:
+        """Where Kafka does not tell it with the commit. What was written is written: without one the next write is refused, and
+        the log has to be taken again. It is not asked for then: somebody newer may have taken the log by that time."""
+        try:
+            return await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
+        except (RetriableError, FencedError) as error:
+            _log.info("%s: no producer for what is written next: %s", self._reader.where, error)
+            return None
 
     async def close(self) -> None:
         await self._owned.close()

@@ -8,7 +8,9 @@ its job has ended well (`ran`), and is written down when the step is committed (
 
 from __future__ import annotations
 
+import gc
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,13 @@ _OWN_SETTINGS = {
     # It is for batches that Spark's streaming follows.
     COMMIT_VALIDATION: "false",
 }
+
+MOST_PLANS = 32
+"""Of one query, that are kept: there may be as many shapes as the product of the task counts of all its inputs."""
+DROPPED = 8
+"""Those that were run longest ago make place, so many at once. What the JVM holds for them, RDDs, shuffles, broadcasts and
+accumulators, Spark's ContextCleaner takes away once Java has collected it, and Java can once no handle in Python is left.
+Py4j's handles refer to themselves, by the methods of theirs that were called, so it takes a garbage collection to let go."""
 
 
 class StatePlans:
@@ -65,7 +74,8 @@ class StatePlans:
         self._session = StateSession(spark, self._settings)
         self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode)
         self._writer = WriterPlan(address, bound.name, bound.frame.schema)
-        self._plans: dict[Shape, KeptPlan] = {}
+        self._plans: OrderedDict[Shape, KeptPlan] = OrderedDict()
+        """At most MOST_PLANS; the one that was run last is the last one."""
         self._sources: dict[tuple[str, int], DataFrame] = {}
         self._job: tuple[int, dict[int, StoreIds]] | None = None
         """The step whose job was run last, and what it made of the state."""
@@ -84,6 +94,7 @@ class StatePlans:
                 FailureKind.LOST, f"{self._name}: step {step} can't follow step {self._step}"
             )
         plan = self._plans[shape]
+        self._plans.move_to_end(shape)
         plan.begin(self._version, self._ids)
         plan.run()
         made = self._version + 1
@@ -100,8 +111,15 @@ class StatePlans:
         shape = Shape(ways, self._tasks_of(attempt))
         if shape not in self._plans:
             self._plans[shape] = self._planned(shape)
+            if len(self._plans) > MOST_PLANS:
+                self._drop()
         self.run(shape, attempt.work.step)
         return shape
+
+    def _drop(self) -> None:
+        for _ in range(DROPPED):
+            self._plans.popitem(last=False)
+        gc.collect()
 
     def ran(self, step: int) -> None:
         """See `StepPlans`."""

@@ -8,8 +8,10 @@ keeps all changes of a key in one partition; nothing depends on clocks, nor on t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
@@ -31,7 +33,8 @@ def newest_rows(changes: DataFrame, key: str | Sequence[str], order_by: str = "o
 
     The result has the row's columns, `op`, and `deleted`, which is true for a key that is deleted; in update mode each
     change of a key is a row of it. Into KafkaOutput(key=..., deleted_by="deleted") it makes a compacted topic.
-    On several nodes rows of a key must be together, as for any aggregation. Raises ConfigurationError.
+    A change of a row whose key is not told fails the step. On several nodes rows of a key must be together, as for any
+    aggregation. Raises ConfigurationError.
     """
     keys = [key] if isinstance(key, str) else list(key)
     row = _row_type(changes, keys, order_by)
@@ -40,12 +43,14 @@ def newest_rows(changes: DataFrame, key: str | Sequence[str], order_by: str = "o
         sf.col(OP),
         sf.lit(", which is no change of a row (c, r, u, d): filter it out, or start anew after a TRUNCATE"),
     )
-    known = sf.when(sf.col(OP).isin(*_CHANGES), sf.lit(True)).when(sf.col(OP) == _NO_CHANGE, sf.lit(False))
-    # A tombstone has no envelope at all.
-    is_change = sf.when(sf.col(OP).isNull(), sf.lit(False)).otherwise(
-        known.otherwise(sf.raise_error(wrong).cast("boolean"))
-    )
     seen = sf.when(sf.col(OP) == "d", sf.coalesce("before", "after")).otherwise(sf.col("after"))
+    # A tombstone has no envelope at all.
+    is_change = (
+        sf.when(sf.col(OP).isNull() | (sf.col(OP) == _NO_CHANGE), sf.lit(False))
+        .when(~sf.col(OP).isin(*_CHANGES), sf.raise_error(wrong).cast("boolean"))
+        .when(_lacks(seen, keys), sf.raise_error(_nameless(keys)).cast("boolean"))
+        .otherwise(sf.lit(True))
+    )
     frame = changes.filter(is_change).select(
         seen.alias(_SEEN), OP, sf.col(order_by).alias("__kcontrol_order")
     )
@@ -59,6 +64,22 @@ def newest_rows(changes: DataFrame, key: str | Sequence[str], order_by: str = "o
         *[sf.col(f"__kcontrol_newest.{_SEEN}.`{name}`").alias(name) for name in others],
         sf.col(f"__kcontrol_newest.{OP}").alias(OP),
         (sf.col(f"__kcontrol_newest.{OP}") == "d").alias(DELETED),
+    )
+
+
+def _lacks(row: Column, keys: Sequence[str]) -> Column:
+    """Whether nobody can tell which row it is."""
+    return reduce(or_, [row.getField(name).isNull() for name in keys])
+
+
+def _nameless(keys: Sequence[str]) -> Column:
+    return sf.concat(
+        sf.lit("newest_rows: op is "),
+        sf.col(OP),
+        sf.lit(
+            f", and the row has no {', '.join(keys)}, so that nobody can tell which one was changed: see to it that the "
+            "database tells the keys of rows that it deletes (REPLICA IDENTITY), or filter it out"
+        ),
     )
 
 

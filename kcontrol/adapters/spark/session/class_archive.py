@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pyspark
@@ -19,11 +18,14 @@ import pyspark
 from kcontrol.adapters.java import Java, find_java
 from kcontrol.errors import JavaError
 from kcontrol.settings.places import cache_home
+from kcontrol.settings.scratch import scratch_directory
 
 TRAINING_MODULE = "kcontrol.adapters.spark.session.class_training"
 TRAINING_TIMEOUT_S = 300.0
 """Of each try."""
 TRIES = 2
+SCRATCH = "classes"
+"""What the directories beside it are called in which it is made."""
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Not a word about an archive that does not fit."""
 _SHOWN_CHARACTERS = 2_000
@@ -60,8 +62,8 @@ def make_archive(timeout_s: float = TRAINING_TIMEOUT_S) -> Path:
     path = archive_path(find_java())
     path.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(TRIES):
-        with tempfile.TemporaryDirectory(prefix="classes-", dir=path.parent) as scratch:
-            made = Path(scratch) / path.name
+        with scratch_directory(SCRATCH, path.parent) as scratch:
+            made = scratch / path.name
             done = _train(made, timeout_s)
             if done.returncode == 0 and made.is_file():
                 return made.replace(path)

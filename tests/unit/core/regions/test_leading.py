@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from kcontrol.core.regions.events import RollbackAbandoned
 from kcontrol.core.regions.leading import (
+    NOT_CHECKED,
     LedStep,
     RegionSeen,
+    RollbackChecked,
     began,
     is_to_be_checked,
     next_change,
@@ -213,6 +216,17 @@ def back(to_cut: int, name: str = "r1", as_of: int = 0) -> dict[RegionRequestKin
     return {kind: RegionRequest("orders", kind, "ana", 1, name, to_cut=to_cut, why="wrong", as_of=as_of)}
 
 
+def cut_of(number: int, *pipelines: str) -> RegionCut:
+    """pipelines: those that the region has, if none are named."""
+    return RegionCut(
+        "orders", number, 1, tuple(CutPipeline(name, 1, (), ()) for name in pipelines or SETTINGS.pipelines)
+    )
+
+
+def looked_at(name: str = "r1", why: str = "", definition: str = "d1") -> RollbackChecked:
+    return RollbackChecked(name, definition, why)
+
+
 def with_cuts() -> RegionValue:
     """1 and 2."""
     value = settled()
@@ -229,7 +243,7 @@ def test_a_rollback_is_begun_once_it_was_looked_at_and_is_over_once_all_are_back
     asked = is_to_be_checked(value, seen)
     assert asked is not None
     assert value.rollback is None, "not before it was looked at"
-    checked = replace(seen, checked=("r1", ""))
+    checked = replace(seen, checked=looked_at(), cut=cut_of(1))
     assert is_to_be_checked(value, checked) is None
     value = led(value, checked)[-1].value
     assert (value.region.state, value.region.going_back_to) == (RegionState.GOING_BACK, 1)
@@ -251,16 +265,17 @@ def test_a_rollback_is_begun_once_it_was_looked_at_and_is_over_once_all_are_back
 @pytest.mark.parametrize(
     ("request_", "checked", "led_from", "why"),
     [
-        (back(1), ("r1", "a works"), 0, "a works"),
-        (back(3), ("r1", ""), 0, "no cut that can be gone back to"),
-        (back(1, as_of=8), ("", ""), 9, "is so no more"),
+        (back(1), looked_at(why="a works"), 0, "a works"),
+        (back(3), looked_at(), 0, "no cut that can be gone back to"),
+        (back(1, as_of=8), NOT_CHECKED, 9, "is so no more"),
     ],
 )
 def test_a_rollback_that_can_not_be_is_refused_and_changes_nothing(
-    request_: dict[RegionRequestKind, RegionRequest], checked: tuple[str, str], led_from: int, why: str
+    request_: dict[RegionRequestKind, RegionRequest], checked: RollbackChecked, led_from: int, why: str
 ) -> None:
     before = with_cuts()
-    seen = replace(WELL, requests=request_, checked=checked, led_from=led_from)
+    to_cut = request_[RegionRequestKind.ROLLBACK].to_cut
+    seen = replace(WELL, requests=request_, checked=checked, cut=cut_of(to_cut), led_from=led_from)
     (refused,) = led(before, seen)
     answer = refused.value.answers[RegionRequestKind.ROLLBACK]
     assert answer.outcome is RegionOutcome.REFUSED
@@ -270,19 +285,73 @@ def test_a_rollback_that_can_not_be_is_refused_and_changes_nothing(
 
 
 def test_on_the_way_back_it_can_be_gone_back_further_and_what_is_refused_then_is_not_asked_again() -> None:
-    seen = replace(WELL, requests=back(2), checked=("r1", ""))
+    seen = replace(WELL, requests=back(2), checked=looked_at(), cut=cut_of(2))
     value = led(with_cuts(), seen)[-1].value
     value = led(value, replace(seen, back=("r1", frozenset("a"))))[-1].value
-    further = replace(seen, requests=back(1, "r2"), checked=("r2", ""), back=("r1", frozenset("ab")))
+    further = replace(
+        seen, requests=back(1, "r2"), checked=looked_at("r2"), cut=cut_of(1), back=("r1", frozenset("ab"))
+    )
     value = led(value, further)[-1].value
     assert (value.region.going_back_to, dict(value.region.completions)) == (1, {})
-    later = replace(seen, requests=back(2, "r3"), checked=("r3", ""))
+    later = replace(seen, requests=back(2, "r3"), checked=looked_at("r3"))
     value = led(value, later)[-1].value
     assert value.answers[RegionRequestKind.ROLLBACK].outcome is RegionOutcome.REFUSED
     assert led(value, replace(later, back=("r1", frozenset("ab")))) == [], "that was another one"
     value = led(value, replace(later, back=("r2", frozenset("ab"))))[-1].value
     assert value.region.last_completed_seq_id == 1
     assert value.answers[RegionRequestKind.ROLLBACK].request_id == "r3", "the newest keeps its answer"
+
+
+def test_a_definition_and_a_rollback_in_one_look_are_looked_at_one_after_the_other() -> None:
+    """What was found by the definition before says nothing of whom this one names: a new member was never back."""
+    seen = replace(WELL, requests=back(1), checked=looked_at(), cut=cut_of(1))
+    newer = replace(DEFINED, request_id="d2", settings=replace(SETTINGS, members=("a", "b", "c")))
+    steps = led(with_cuts(), seen, newer)
+    assert steps[0].happened.kind is RegionEventKind.DEFINED
+    value = steps[-1].value
+    assert (value.rollback, RegionRequestKind.ROLLBACK in value.answers) == (None, False)
+    assert is_to_be_checked(value, seen) is not None, "it is looked at anew"
+    for found, why in (("nobody knows c", "nobody knows c"), ("", "is of the pipelines a, b, and")):
+        checked = looked_at(why=found, definition="d2")
+        (refused,) = led(value, replace(seen, checked=checked), newer)
+        answer = refused.value.answers[RegionRequestKind.ROLLBACK]
+        assert (answer.outcome, why in answer.why) == (RegionOutcome.REFUSED, True)
+
+
+def test_a_cut_that_the_log_forgets_with_a_definition_is_not_gone_back_to() -> None:
+    seen = replace(WELL, requests=back(1), checked=looked_at(), cut=cut_of(1))
+    newer = replace(DEFINED, request_id="d2", settings=replace(SETTINGS, keep_cuts=1))
+    value = led(with_cuts(), seen, newer)[-1].value
+    assert value.rollback is None
+    (refused,) = led(value, replace(seen, checked=looked_at(definition="d2"), cut=None), newer)
+    assert "cut 1 is not in the log" in refused.value.answers[RegionRequestKind.ROLLBACK].why
+
+
+def test_a_cut_that_is_being_gone_back_to_stays_in_the_log() -> None:
+    seen = replace(WELL, requests=back(1), checked=looked_at(), cut=cut_of(1))
+    begun = led(with_cuts(), seen)[-1]
+    change = change_of(begun.value, begun.happened, WrittenBy("c", 1, 1))
+    view = read_on(RegionLogView(), [change, cut_of(1), cut_of(2)])
+    assert view.forgotten(9, 1) == ()
+    assert read_on(view, [replace(change, rollback=None)]).forgotten(9, 1) == ("cut/1",)
+
+
+def test_a_rollback_under_way_is_given_up_and_who_is_back_is_written() -> None:
+    seen = replace(WELL, requests=back(1), checked=looked_at(), cut=cut_of(1))
+    value = led(with_cuts(), seen)[-1].value
+    asked = replace(seen, requests=back(0, "r2"), cut=None, back=("r1", frozenset("a")))
+    assert is_to_be_checked(value, asked) is not None, "once nobody is taken back any more"
+    steps = led(value, replace(asked, checked=looked_at("r2")))
+    first, last = steps[0], steps[-1].value
+    assert event_of(first.happened) == RollbackAbandoned()
+    assert first.happened.why == "by ana: wrong; back at cut 1: a; not: b"
+    region = first.value.region
+    assert (region.state, region.last_completed_seq_id, region.going_back_to) == (RegionState.STARTED, 1, 0)
+    answer = first.value.answers[RegionRequestKind.ROLLBACK]
+    assert (answer.request_id, answer.outcome, answer.seq_id) == ("r2", RegionOutcome.DONE, 1)
+    assert (last.rollback, last.region.state) == (None, RegionState.PROCESSING), "it goes on"
+    (refused,) = led(last, replace(asked, requests=back(0, "r3"), checked=looked_at("r3")))
+    assert "no rollback of it is under way" in refused.value.answers[RegionRequestKind.ROLLBACK].why
 
 
 def test_a_cut_is_of_those_that_the_region_has_now() -> None:

@@ -17,7 +17,7 @@ export function agents() {
   return [
     h("div", { class: "title", key: "title" }, h("h1", {}, "Hosts")),
     h("p", { class: "about", key: "about" }, `${counted(cluster.members, "agent")}, ${room}. Scheduler: ${cluster.scheduler}.`),
-    panel("hosts", "Agents", hostTable(hosts)),
+    panel("hosts", "Agents", hostTable(hosts), troubles(hosts)),
     panel("jobs", "Jobs", jobs.length ? jobTable(jobs) : h("p", { class: "empty" }, "No job was placed yet: kcontrol place FILE.py --job NAME"), reasons(jobs), followed(jobs)),
     panel("log", "What happened", entryTable(entries)),
     h("p", { class: "asof", key: "asof" }, `As of offset ${count(cluster.as_of)} of the cluster's log.`),
@@ -45,12 +45,18 @@ function hostTable(hosts) {
   return table({ label: "Agents", columns, rows: hosts, keyOf: (host) => host.agent });
 }
 
+/** What agents start again and again in vain. */
+function troubles(hosts) {
+  return hosts.flatMap((host) => host.troubles.map((why) => h("p", { class: "note bad", key: why }, `${host.agent}: ${why}`)));
+}
+
 function coordinator(host) {
   if (host.coordinator_error) return h("span", { class: "late" }, `${host.coordinator ? "fails" : "can't run"}: ${host.coordinator_error}`);
   return host.coordinator ? "yes" : "–";
 }
 
 function heard(host) {
+  if (host.differs_from.length) return h("span", { class: "late" }, `another value of the log than ${host.differs_from.join(", ")}`);
   if (host.behind === null) return h("span", { class: "late" }, "not yet");
   return host.behind < FRESH ? "up to date" : h("span", { class: "late" }, `${counted(host.behind, "entry", "entries")} behind`);
 }

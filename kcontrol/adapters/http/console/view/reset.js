@@ -52,11 +52,12 @@ function about(plan) {
     ? ` A node that has not kept the step runs ${counted(plan.rerun_steps, "step")} again and compares them.`
     : "";
   const left = plan.left_behind.length ? ` Left behind: ${plan.left_behind.join(", ")}.` : "";
+  const unseen = plan.unseen.length ? ` Not looked at: ${plan.unseen.join("; ")}.` : "";
   return {
     title: `${plan.pipeline}: back to step ${count(plan.to_step)}?`,
     text:
       `Steps ${count(plan.void_from)} to ${count(plan.void_to)} become void (${records.join(", ") || "they wrote no records"}), ` +
-      `for good.${again}${left} Then start it again with the code that is right.`,
+      `for good.${again}${left}${unseen} Then start it again with the code that is right.`,
     yes: "Go back",
   };
 }

@@ -46,10 +46,10 @@ async function fetchInto(wanted) {
   const path = `v1/pipelines/${encodeURIComponent(wanted.name)}/steps`;
   const before = wanted.number - 1;
   try {
-    const { step } = await get(`${path}/${wanted.number}`);
+    const { step, void_since: voided } = await get(`${path}/${wanted.number}`);
     // The one before says since when this one was waited for; it may have been dropped from the log.
     const lines = before ? (await get(`${path}/brief`, { from: before, to: before, limit: 1 })).steps : [];
-    wanted.found = { step, before: lines.find((each) => each.step === before) ?? null };
+    wanted.found = { step, voided, before: lines.find((each) => each.step === before) ?? null };
   } catch (failure) {
     wanted.failure = failure;
   }
@@ -76,8 +76,8 @@ function body() {
   const failure = shown?.failure;
   if (failure) return h("p", { class: "note bad" }, `${failure.message} ${failure.remedy}`);
   if (!shown?.found) return h("p", { class: "empty" }, "Looking…");
-  const { step, before } = shown.found;
-  return [stepFacts(step, before), stepSlices(step)];
+  const { step, before, voided } = shown.found;
+  return [stepFacts(step, before, voided), stepSlices(step)];
 }
 
 function neighbour(label, arrow, number, there) {

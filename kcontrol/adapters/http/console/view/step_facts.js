@@ -6,9 +6,11 @@ import { PHASES, REASONS, phasesOf } from "../phases.js";
 
 const sum = (slices) => slices.reduce((all, each) => all + each.records, 0);
 
-export function stepFacts(step, before) {
+/** voided: what has made it so, or null. */
+export function stepFacts(step, before, voided) {
   const { token } = step;
   return [
+    voided && h("p", { class: "note bad", key: "void" }, voidWords(voided)),
     h(
       "dl",
       { class: "facts-of-step", key: "facts" },
@@ -25,6 +27,14 @@ export function stepFacts(step, before) {
     ),
     times(phasesOf(step, before)),
   ];
+}
+
+function voidWords(voided) {
+  const why = voided.why ? ` (${voided.why})` : "";
+  return (
+    `Void since step ${count(voided.step)}, a reset to step ${count(voided.to_step)}${why}, by ${voided.by}, ` +
+    `${exact(voided.at_ms)}: what it wrote is still there, and counts no more.`
+  );
 }
 
 function fact(name, value, more = "") {

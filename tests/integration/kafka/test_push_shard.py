@@ -1,0 +1,139 @@
+"""What whoever takes a shard of pushes reads: requests that count, and each of them once, however often it has to begin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count, islice
+
+import pytest
+
+from examples.topic_reading import read_topics
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.adapters.kafka.push import shard as shards
+from kcontrol.adapters.kafka.push.log import KafkaPushLog, PushLimits
+from kcontrol.adapters.kafka.push.shard import Shard
+from kcontrol.adapters.kafka.push.topic import SHARDS
+from kcontrol.errors import RetriableError
+from kcontrol.requests.push.log import Push
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.murmur2 import partition_of
+from kcontrol.wire.pushed import request_key
+from tests.conftest import TopicFactory
+from tests.integration.kafka.pushing import PIPELINE, rows_of
+from tests.integration.kafka.test_push import World
+
+DAY_MS = PushLimits().remember_ms
+SHARD = 3
+
+
+class StandingClock(SystemClock):
+    def __init__(self, at_ms: int) -> None:
+        self._at_ms = at_ms
+
+    def now_ms(self) -> int:
+        return self._at_ms
+
+
+@pytest.fixture
+def world(settings: ClusterSettings, topic_factory: TopicFactory) -> World:
+    return World(settings, topic_factory)
+
+
+def ids_of(world: World) -> Iterator[str]:
+    """Of requests that belong to one shard."""
+    for number in count():
+        key = request_key(PIPELINE, world.item.name, str(number))
+        if partition_of(key.encode(), SHARDS) == SHARD:
+            yield str(number)
+
+
+async def push(world: World, ids: list[str], at_ms: int) -> None:
+    log = KafkaPushLog(world.settings, StandingClock(at_ms))
+    try:
+        for each in ids:
+            await log.push(Push(PIPELINE, world.item, each, rows_of(each)))
+    finally:
+        await log.close()
+
+
+async def taken(world: World, at_ms: int) -> Shard:
+    """Closed."""
+    shard = Shard(world.settings, SHARD, StandingClock(at_ms), DAY_MS)
+    try:
+        await shard.take()
+    finally:
+        await shard.close()
+    return shard
+
+
+def known(shard: Shard) -> list[str]:
+    return [each.request_id for each in shard.known.values()]
+
+
+def test_a_shard_that_is_read_for_longer_than_one_deadline_is_had_by_the_next_tries(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = list(islice(ids_of(world), 4))
+    monkeypatch.setattr(shards, "CHUNK_BYTES", 1)
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        await push(world, ids, now_ms)
+        shard, deadlines = Shard(world.settings, SHARD, StandingClock(now_ms), DAY_MS), 0
+        monkeypatch.setattr(shards, "READ_MS", 0)
+        try:
+            while not shard.is_ours:
+                before = len(shard.known)
+                try:
+                    await shard.take()
+                except RetriableError:
+                    deadlines += 1
+                    assert deadlines <= 2 * len(ids), "a record and a marker each"
+                assert len(shard.known) <= before + 1
+        finally:
+            await shard.close()
+        assert deadlines >= 2
+        assert known(shard) == ids
+
+    asyncio.run(run())
+
+
+def test_what_no_longer_counts_is_not_kept(world: World) -> None:
+    old, new = list(islice(ids_of(world), 2))
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        await push(world, [old], now_ms - DAY_MS)
+        await push(world, [new], now_ms - DAY_MS + 1)
+        assert known(await taken(world, now_ms)) == [new]
+
+    asyncio.run(run())
+
+
+def test_reading_begins_where_requests_may_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka has the time of each record; the clock of a server may be `SLACK_MS` before or behind it."""
+    older, newer = list(islice(ids_of(world), 2))
+    read: list[int] = []
+    learn = Shard._learn
+
+    async def spied(self: Shard, records: list[RawRecord]) -> None:
+        read.extend(record.offset for record in records)
+        await learn(self, records)
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        await push(world, [older, newer], now_ms)
+        topic = world.settings.names().pushes_topic()
+        first, second = read_topics(world.settings.bootstrap_servers, [topic])
+        times = [each.timestamp()[1] for each in (first, second)]
+        assert times[0] < times[1]
+        monkeypatch.setattr(Shard, "_learn", spied)
+        await taken(world, times[0] + DAY_MS + shards.SLACK_MS)
+        assert read == [first.offset(), second.offset()]
+        read.clear()
+        await taken(world, times[1] + DAY_MS + shards.SLACK_MS)
+        assert read == [second.offset()]
+
+    asyncio.run(run())
