@@ -47,7 +47,7 @@ STORIES := $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_,end_to_
 	end_to_end_inputs end_to_end_registry standby reset reset_exchange upgrade live_layout live_layout_kills)))
 KILLS := tests/chaos $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_recovery_,checkpoint_points crash_points kills wiped)))
 COMMANDS := tests/docs $(addprefix $(INTEGRATION)/,cli security)
-PARTS := one-spark computing stories kills commands rest simulation
+PARTS := one-spark rest computing stories commands kills simulation
 REST := $(addprefix --ignore=,$(ONE_SPARK) $(COMPUTING) $(STORIES) $(KILLS) $(COMMANDS) tests/simulation)
 
 test: $(VENV)/.warm

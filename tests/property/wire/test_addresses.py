@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,7 +54,9 @@ def test_many_times_at_once_are_those_of_each_row(address: GeneratorAddress, fir
     assert all(before <= after for before, after in itertools.pairwise(times))
 
 
-@given(_ADDRESSES.filter(lambda one: one.rows == 0), st.lists(st.integers(0, 500), min_size=2, max_size=5))
+@given(
+    _ADDRESSES.map(lambda one: replace(one, rows=0)), st.lists(st.integers(0, 500), min_size=2, max_size=5)
+)
 def test_rows_and_digest_do_not_see_how_they_were_cut(address: GeneratorAddress, cuts: list[int]) -> None:
     cuts = sorted({0, 500, *cuts})
     whole = read_rows("load", address.text, ROWS_ID, [(0, 0, 500)], ["a", "b"])
