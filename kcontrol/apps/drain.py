@@ -36,7 +36,7 @@ from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 
-LOOK_EVERY_S = 0.005
+_LOOK_EVERY_S = 0.005
 """Those who have an order and have not come to their cut are looked at so often: whoever they read from stands meanwhile."""
 
 
@@ -82,15 +82,12 @@ async def drain(
 
 
 async def _within(draining: Draining, timeout_s: float) -> tuple[DrainedStep, ...]:
-    deadline_s = time.monotonic() + timeout_s
-    while not await draining.go_on():
-        if time.monotonic() > deadline_s:
-            raise RetriableError(
-                f"pipelines have not come to one moment within {timeout_s:g} s; these were waited for: "
-                f"{', '.join(draining.late())}. None is held any more. See kcontrol status of them, and give a longer "
-                "--timeout where there is a backlog"
-            )
-        await asyncio.sleep(LOOK_EVERY_S)
+    if not await draining.go_on_for(timeout_s):
+        raise RetriableError(
+            f"pipelines have not come to one moment within {timeout_s:g} s; these were waited for: "
+            f"{', '.join(draining.late())}. None is held any more. See kcontrol status of them, and give a longer "
+            "--timeout where there is a backlog"
+        )
     return await draining.checked()
 
 
@@ -116,6 +113,15 @@ class Draining:
             if fault is not None:
                 raise fault
         return is_drained(self._graph, self._wave)
+
+    async def go_on_for(self, seconds: float) -> bool:
+        """Again and again, for so long at most; whether all have come to their cut. Raises as `go_on`."""
+        until_s = time.monotonic() + seconds
+        while not await self.go_on():
+            if time.monotonic() >= until_s:
+                return False
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return True
 
     async def let_go(self) -> None:
         """Release those that may go on and have not been told. Raises RetriableError."""

@@ -7,14 +7,13 @@ committed is saved.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.read.output_ends import OutputEnds
-from kcontrol.apps.drain import LOOK_EVERY_S, DrainedStep, Draining
+from kcontrol.apps.drain import DrainedStep, Draining
 from kcontrol.apps.held_pipeline import LEASE_MS, HeldPipeline
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.regions.going_back import RegionRollbacks
@@ -127,7 +126,7 @@ class PipelineMembers:
             if self._draining is None or self._draining[:2] != (number, stays):
                 self._draining = number, stays, await self._begun(number, stays)
             draining = self._draining[2]
-            if not await _went_on(draining):
+            if not await draining.go_on_for(_STAYS_S):
                 self._waits = draining.late()
                 return None
             if not stays:
@@ -236,16 +235,6 @@ class PipelineMembers:
     async def close(self) -> None:
         await self._stack.aclose()
         await self._ends.close()
-
-
-async def _went_on(draining: Draining) -> bool:
-    """Whether all have come to their cut, before somebody else of the region has to be looked at."""
-    until_s = time.monotonic() + _STAYS_S
-    while not await draining.go_on():
-        if time.monotonic() >= until_s:
-            return False
-        await asyncio.sleep(LOOK_EVERY_S)
-    return True
 
 
 def _deleted(name: str) -> str:

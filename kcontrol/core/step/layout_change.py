@@ -96,7 +96,7 @@ def changed(
         return tuple(number[node] for node in table)
 
     before = owners_of(spec)
-    classes = classes_of(spec) if spec.nodes > 1 else 0
+    classes = classes_of(spec)
     owners = owners or _owned(before if shards is None else resharded(before, shards), classes, members)
     inputs = {each.name: _dealt(each.node, each.node_of, members) for each in spec.inputs}
     written = {each.name: _written(spec, each) for each in spec.outputs}

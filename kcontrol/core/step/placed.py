@@ -21,8 +21,8 @@ def placed_outputs(spec: PipelineSpec) -> tuple[OutputSpec, ...]:
 
 
 def classes_of(spec: PipelineSpec) -> int:
-    """How many classes of shards there are, which move as one; 0: each shard moves alone."""
-    return gcd(*(each.partitions for each in placed_outputs(spec)))
+    """How many classes of shards there are, which move as one; 0: each shard moves alone, as on a single node, too."""
+    return gcd(*(each.partitions for each in placed_outputs(spec))) if spec.nodes > 1 else 0
 
 
 def rebalanced_classes(classes: int, owners: Owners, members: Sequence[int]) -> Owners:
@@ -67,7 +67,7 @@ def refused_cut(spec: PipelineSpec, shards: int) -> str:
 
 def refused_table(spec: PipelineSpec, owners: Owners) -> str:
     """Why these nodes can't own the shards, for the sake of such outputs, or ''."""
-    classes = classes_of(spec) if spec.nodes > 1 else 0
+    classes = classes_of(spec)
     if not classes or owners == repeated(owners[:classes], len(owners)):
         return ""
     named = ", ".join(repr(each.name) for each in placed_outputs(spec))
