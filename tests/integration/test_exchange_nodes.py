@@ -68,6 +68,27 @@ def test_each_kind_of_query_gives_what_one_node_gives(
     check_again(pipeline, tmp_path)
 
 
+KEPT = (
+    ("spent", "logged", "seen", "liked"),
+    ("grand", "combined", "added", "bought"),
+)
+"""Queries without a watermark, a join or timers: the plans of all of them, and of who sends to them, are kept."""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("queries", KEPT, ids=",".join)
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_plans_that_are_kept_give_what_one_node_gives(
+    settings: ClusterSettings, tmp_path: Path, queries: tuple[str, ...], nodes: int
+) -> None:
+    pipeline = Exchanged(settings, queries, nodes)
+    run_to_the_end(pipeline, tmp_path)
+    pipeline.check()
+    nodes_of = json.loads(command(pipeline, tmp_path, "status", pipeline.name))["nodes"]
+    assert [each["planning"] for each in nodes_of] == ["once"] * nodes
+    check_again(pipeline, tmp_path)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_rows_that_are_combined_before_give_what_all_rows_give(

@@ -268,11 +268,15 @@ class KeptPlan:
     def ids(self) -> dict[int, list[dict[str, Any]]]:
         """By operator, what Spark says of each partition that was run: `partitionId`, `batchVersion`, `stateStoreCkptId` and
         `baseStateStoreCkptId`, the last two by store."""
-        write = self._session.mapper.writeValueAsString
-        return {
-            operator: json.loads(write(node.getStateStoreCheckpointInfo()))
-            for operator, node in self._operators.items()
-        }
+        return {operator: self._told_by(node) for operator, node in self._operators.items()}
+
+    def _told_by(self, node: Any) -> list[dict[str, Any]]:
+        # Spark's own answer is refused unless all partitions have told.
+        told = (
+            node.checkpointInfoAccumulator().value() if self.runs_some else node.getStateStoreCheckpointInfo()
+        )
+        found: list[dict[str, Any]] = json.loads(self._session.mapper.writeValueAsString(told))
+        return sorted(found, key=lambda one: int(one["partitionId"]))
 
     def stores(self, operator: int) -> int:
         """How many each partition of its state has, as far as is known without having run one."""
