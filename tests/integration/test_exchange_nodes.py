@@ -112,7 +112,9 @@ def test_what_any_node_has_read_is_written_by_one_into_fewer_partitions_than_nod
         for step in steps for piece in step["exchanges"] for run in piece["runs"]
     }  # fmt: skip
     assert sent == {
-        (f"{name}-deliver", node, writer) for name, writer in (("passed", 2), ("filed", 0)) for node in range(3)
+        (f"{name}-deliver", node, writer)
+        for name, writer in (("passed", 2), ("filed", 0))
+        for node in range(3)
     }
     check_again(pipeline, tmp_path)
 

@@ -209,7 +209,9 @@ def test_rows_of_inputs_are_delivered_where_one_node_writes_all_of_their_output(
     assert bound(plain).exchanges == (), "each node has partitions"
 
 
-def test_keys_of_inputs_that_one_node_reads_are_delivered_and_what_it_writes_alone_is_not(bound: Bind) -> None:
+def test_keys_of_inputs_that_one_node_reads_are_delivered_and_what_it_writes_alone_is_not(
+    bound: Bind,
+) -> None:
     def plain(orders: DataFrame, _: DataFrame) -> Any:
         return orders.select("user", "amount")
 

@@ -1,9 +1,10 @@
 """Which outputs are written by other nodes than those that make their rows.
 
 Behind an exchange a row may be on any node. If its key, its column `partition` or its output's `node` says which
-partition it belongs to, it is brought to the node that owns that. So are rows of inputs, if their output is of one node and they
-are not on that alone, or if they have keys and are on one node, but their output is shared out. All of it follows from the
-definition, never from how many partitions a topic happens to have: steps are run again long after it was given more.
+partition it belongs to, it is brought to the node that owns that. So are rows of inputs, if their output is of one node
+and they are not on that alone, or if they have keys and are on one node, but their output is shared out. All of it follows
+from the definition, never from how many partitions a topic happens to have: steps are run again long after it was given
+more.
 """
 
 from __future__ import annotations
