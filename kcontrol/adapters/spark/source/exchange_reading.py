@@ -39,7 +39,7 @@ class AnyStepExchangeTask(InputPartition):
     task: int
 
 
-class _TaskReader:
+class _RunsReader:
     """What tasks do, however they were planned."""
 
     def __init__(self, options: Mapping[str, str], address: ChannelAddress) -> None:
@@ -97,7 +97,7 @@ class ExchangeStreamReader(StepOffsets):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self._task = _TaskReader(options, self.address)
+        self._task = _RunsReader(options, self.address)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The tasks of the step `end`. What they read is not known yet."""
@@ -117,7 +117,7 @@ class AnyStepExchangeReader(DataSourceReader):
     runs them: one that comes too late is refused."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._task, self._tasks = _TaskReader(options, address_in(options)), int(options["tasks"])
+        self._task, self._tasks = _RunsReader(options, address_in(options)), int(options["tasks"])
 
     def partitions(self) -> Sequence[InputPartition]:
         return [AnyStepExchangeTask(task) for task in range(self._tasks)]
