@@ -42,6 +42,12 @@ def check_again(pipeline: Exchanged, directory: Path) -> None:
     assert all(each["agrees"] for each in verdicts)
 
 
+def plannings(pipeline: Exchanged, directory: Path) -> list[str]:
+    """By node, how the last life of it has planned its queries."""
+    nodes = json.loads(command(pipeline, directory, "status", pipeline.name))["nodes"]
+    return [each["planning"] for each in nodes]
+
+
 TOGETHER = (
     ("spent", "logged", "named", "seen"),
     ("liked", "grand", "windows", "fresh"),
@@ -66,6 +72,44 @@ def test_each_kind_of_query_gives_what_one_node_gives(
     run_to_the_end(pipeline, tmp_path)
     pipeline.check()
     check_again(pipeline, tmp_path)
+
+
+KEPT = (
+    ("spent", "logged", "seen", "liked"),
+    ("grand", "combined", "added", "bought"),
+)
+"""Queries without a watermark, a join or timers: the plans of all of them, and of who sends to them, are kept."""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("queries", KEPT, ids=",".join)
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_plans_that_are_kept_give_what_one_node_gives(
+    settings: ClusterSettings, tmp_path: Path, queries: tuple[str, ...], nodes: int
+) -> None:
+    pipeline = Exchanged(settings, queries, nodes)
+    run_to_the_end(pipeline, tmp_path)
+    pipeline.check()
+    assert plannings(pipeline, tmp_path) == ["once"] * nodes
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
+def test_what_is_planned_once_and_what_spark_plans_each_step_go_on_from_each_other(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    """They keep the same directories, of queries with state and of those that only send."""
+    pipeline = Exchanged(settings, ("spent", "seen", "liked"), 2)
+    for plan_once in (True, False, True, False):
+        pipeline.plan_once = plan_once
+        pipeline.produce(EACH)
+        command(pipeline, tmp_path, "run", str(FILE), "--until-caught-up", "--master", "local[1]")
+        ways = {*plannings(pipeline, tmp_path)}
+        assert ways == ({"once"} if plan_once else {"each step: plan_once=False"})
+    pipeline.check()
+    for plan_once in (True, False):
+        pipeline.plan_once = plan_once
+        check_again(pipeline, tmp_path)
 
 
 @pytest.mark.heavy

@@ -60,6 +60,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput(name, topic=f"{NAME}-{name}", value_format="json", **OUTPUTS[name])
         for name in QUERIES
     ],
+    plan_once=not os.environ.get("EXCHANGED_PLAN_EACH_STEP"),
     steps=kcontrol.StepPolicy(min_records=1, max_delay="100 ms", max_records=60),
     limits=kcontrol.Limits(
         heartbeat_timeout="8 s", open_timeout="5 min", step_timeout="150 s", transaction_timeout="200 s"

@@ -46,7 +46,7 @@ Rows = Counter[str]
 @dataclass
 class Exchanged:
     """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints. users: who buys.
-    rebalances: state is divided anew by itself.
+    rebalances: state is divided anew by itself. plan_once: False: Spark plans each step.
     reader: the node that alone reads its inputs; None: all do. partitions: of its inputs. seed: of its records."""
 
     settings: ClusterSettings
@@ -56,6 +56,7 @@ class Exchanged:
     keep: int = field(default=2, kw_only=True)
     reader: int | None = field(default=None, kw_only=True)
     rebalances: bool = field(default=False, kw_only=True)
+    plan_once: bool = field(default=True, kw_only=True)
     users: Sequence[str] = field(default=tuple(f"u{number}" for number in range(USERS)), kw_only=True)
     partitions: Mapping[str, int] = field(default_factory=lambda: PARTITIONS)
     seed: int = field(default_factory=lambda: secrets.randbits(32))
@@ -78,6 +79,7 @@ class Exchanged:
             "EXCHANGED_SHARDS": str(self.shards or ""),
             "EXCHANGED_KEEP": str(self.keep),
             "EXCHANGED_READER": "" if self.reader is None else str(self.reader),
+            "EXCHANGED_PLAN_EACH_STEP": "" if self.plan_once else "yes",
             **({"EXCHANGED_REBALANCES": "yes", "EXCHANGED_EVERY": "3 s"} if self.rebalances else {}),
             "KCONTROL_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
         }

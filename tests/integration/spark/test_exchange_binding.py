@@ -111,23 +111,27 @@ def test_what_is_by_the_columns_of_the_exchange_is_right_on_two_nodes_and_on_one
 
 
 @pytest.mark.parametrize(
-    ("query", "queries", "exchanges"),
+    ("query", "queries", "exchanges", "planning"),
     [
-        (totals, {"out_1.send": 0, "out": 1}, {"out_1": ("user",)}),
+        (totals, {"out_1.send": 0, "out": 1}, {"out_1": ("user",)}, "once"),
         (
             joined,
             {"out_1.send": 0, "out_2.send": 0, "out": 1},
             {"out_1": ("user", "item"), "out_2": ("user", "item")},
+            "each step: query 'out': it keeps state, and its plan has Join",
         ),
         (
             twice,
             {"out_1.send": 0, "counted.send": 1, "out": 2},
             {"out_1": ("user", "item"), "counted": ("user",)},
+            "once",
         ),
-        (gathered, {"out_1.send": 0, "out": 1}, {"out_1": ()}),
+        (gathered, {"out_1.send": 0, "out": 1}, {"out_1": ()}, "once"),
     ],
 )
-def test_a_query_is_cut_at_its_exchanges(bound: Bind, query: Query, queries: Any, exchanges: Any) -> None:
+def test_a_query_is_cut_at_its_exchanges(
+    bound: Bind, query: Query, queries: Any, exchanges: Any, planning: str
+) -> None:
     found = bound(query)
     assert {each.name: each.stage for each in found.queries} == queries
     assert {each.name: each.by for each in found.exchanges} == exchanges
@@ -144,7 +148,7 @@ def test_a_query_is_cut_at_its_exchanges(bound: Bind, query: Query, queries: Any
         assert (sender.keyed, sender.unkeyed) == (False, True)
     reader = found.queries[-1]
     assert (bool(reader.exchanges), reader.inputs, reader.narrow) == (True, (), False)
-    assert found.planning == "each step: 'out_1' exchanges rows between nodes"
+    assert found.planning == planning
     spec = spec_of(found, pipeline_of(query), 2)
     assert spec.queries == tuple(queries)
     assert spec.stages == tuple(queries.values())
@@ -202,7 +206,7 @@ def test_rows_of_inputs_are_delivered_where_one_node_writes_all_of_their_output(
             ("out-deliver", "out", "out", 0)
         ]
         assert pinned.queries[0].frame.columns[-3:] == ["value", "_h1", "_h2"]
-        assert pinned.planning == "each step: 'out-deliver' exchanges rows between nodes"
+        assert pinned.planning == "once"
         spec = spec_of(pinned, pipeline_of(plain, node=1, key=key))
         assert (spec.outputs[0].partitions, spec.outputs[0].node, spec.stages) == (1, 1, (0,))
     assert bound(plain, nodes=1, node=0).exchanges == (), "one node has all rows"

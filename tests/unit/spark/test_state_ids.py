@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.engine.state_plans import checked_ids
+from kcontrol.adapters.spark.engine.state_ids import checked_ids
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 

@@ -160,6 +160,7 @@ class OnceQuery:
         self._shape, idle_s = None, attempt.started_s - self._ended_s
         try:
             attempt.planned(self._bound.name)
+            attempt.wait_stage(self._bound.name)
             job, ways = self._writer.job(attempt)
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
             self._small.next_is_like(attempt)

@@ -151,13 +151,14 @@ class RunningQueries:
         if self._needs_snapshots(bound.name, directory, step):
             settings[CHANGELOGS] = "false"
         log = BatchLog(directory, bound.sources, self._workdir.retained)
-        return StatePlans(self._spark, bound, self._context.address, log, directory, step, settings)
+        shards = self._context.shards.get(bound.name)
+        return StatePlans(self._spark, bound, self._context.address, log, directory, step, settings, shards)
 
     def _start_once(self, session: int, step: int, number: int, bound: BoundQuery, plans: StepPlans) -> None:
         # Connections have the numbers from 0 on.
         peer = Peer(session, -1 - number)
         ended = partial(self._on_end, session)
-        small = SmallSteps(self._spark, bound.inputs, self._interpreted)
+        small = SmallSteps(self._spark, bound.inputs, bound.exchanges, self._interpreted)
         where = self._spark, bound, plans, self._context, self._gate, peer
         query = OnceQuery(*where, self._ahead_s, small, ended)
         self._once[bound.name] = query

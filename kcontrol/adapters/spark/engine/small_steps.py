@@ -33,16 +33,21 @@ def interpreted_records(spark: SparkSession) -> int:
 
 
 class SmallSteps:
-    """Chooses for the jobs of one query's thread, which calls it. inputs: of the query. records: see `interpreted_records`."""
+    """Chooses for the jobs of one query's thread, which calls it. inputs, exchanges: that the query reads. records: see
+    `interpreted_records`."""
 
-    def __init__(self, spark: SparkSession, inputs: Sequence[str], records: int) -> None:
-        self._context, self._inputs, self._records = spark.sparkContext, inputs, records
+    def __init__(
+        self, spark: SparkSession, inputs: Sequence[str], exchanges: Sequence[str], records: int
+    ) -> None:
+        self._context, self._records = spark.sparkContext, records
+        self._inputs, self._exchanges = inputs, exchanges
         self._interpreted = False
 
     def next_is_like(self, attempt: AttemptLedger) -> None:
         """The jobs that begin from now on are for this attempt, or for one that is not known and follows closely on it."""
         tasks = (task for name in self._inputs for task in attempt.source_tasks(name))
         offsets = sum(split.to - split.from_ for task in tasks for split in task)
+        offsets += sum(run.records for name in self._exchanges for run in attempt.exchanging.ready(name))
         interpreted = 0 < offsets <= self._records
         if interpreted != self._interpreted:
             self._context.setLocalProperty(_FACTORY, _INTERPRETED if interpreted else _AS_EVER)

@@ -1,5 +1,5 @@
-"""The plans of a query with state: kept for each way to run a step, and told before each run which version of the state it
-is on.
+"""The plans of a query with state, or of a pipeline that exchanges rows: kept for each way to run a step, and told before each
+run which version of the state it is on.
 
 A step that runs again, after an abort or in a replay, begins on a directory that was rolled back, in a query that was
 started anew: so nothing is kept here that a failed attempt could leave behind. What an attempt made of the state counts when
@@ -11,21 +11,27 @@ from __future__ import annotations
 import gc
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.engine.ahead import Shape
+from kcontrol.adapters.spark.engine.state_ids import checked_ids
 from kcontrol.adapters.spark.internals import KeptPlan, KeptQuery, StateSession, StoreIds
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
 from kcontrol.adapters.spark.state.batch_log import BatchLog
 from kcontrol.adapters.spark.state.lineage import STATE
-from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
+from kcontrol.adapters.spark.state.shards import (
+    COMMIT_VALIDATION,
+    OwnedShards,
+    foreign_rows,
+    other_partitions,
+    say_that_all_run,
+)
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
@@ -48,7 +54,8 @@ Py4j's handles refer to themselves, by the methods of theirs that were called, s
 
 
 class StatePlans:
-    """Of one query, from its start, after `step`, to its end. settings: more of Spark's for it."""
+    """Of one query, from its start, after `step`, to its end. settings: more of Spark's for it. shards: those of its state that
+    are run; None: all."""
 
     def __init__(
         self,
@@ -59,6 +66,7 @@ class StatePlans:
         directory: Path,
         step: int,
         settings: Mapping[str, str],
+        shards: OwnedShards | None = None,
     ) -> None:
         """Raises FileNotFoundError, and ConfigurationError, if the directory can't be read."""
         assert bound.raw_of is not None
@@ -72,8 +80,10 @@ class StatePlans:
         self._settings = {**settings, **recorded, **_OWN_SETTINGS}
         self._ids: dict[int, StoreIds] = log.ids()
         self._session = StateSession(spark, self._settings)
-        self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode)
-        self._writer = WriterPlan(address, bound.name, bound.frame.schema)
+        self._shards, self._streams = shards, (*bound.inputs, *bound.exchanges)
+        owned = None if shards is None else shards.owned
+        self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode, owned)
+        self._writer = WriterPlan(address, bound.name, bound.ends_as, bound.make_sent)
         self._plans: OrderedDict[Shape, KeptPlan] = OrderedDict()
         """At most MOST_PLANS; the one that was run last is the last one."""
         self._sources: dict[tuple[str, int], DataFrame] = {}
@@ -97,14 +107,31 @@ class StatePlans:
         self._plans.move_to_end(shape)
         plan.begin(self._version, self._ids)
         plan.run()
+        self._check_rows(plan)
+        others = self._not_run(plan)
         made = self._version + 1
         self._job = (
             step,
             {
-                operator: checked_ids(self._name, operator, made, self._ids.get(operator), told)
+                operator: checked_ids(
+                    *(self._name, operator, made, self._ids.get(operator), told, others),
+                    plan.stores(operator),
+                )
                 for operator, told in plan.ids().items()
             },
         )
+
+    def _check_rows(self, plan: KeptPlan) -> None:
+        lost = plan.lost_rows()
+        if lost is not None:
+            names = " or ".join(self._bound.stateful_operators)
+            raise StepFailedError(FailureKind.QUERY, f"{self._name}: {foreign_rows(names, *lost)}")
+
+    def _not_run(self, plan: KeptPlan) -> frozenset[int]:
+        if self._shards is None or not plan.runs_some:
+            return frozenset()
+        # With one partition only all rows are of shard 0.
+        return frozenset(range(plan.partitions)) - self._shards.owned
 
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """See `StepPlans`."""
@@ -148,16 +175,30 @@ class StatePlans:
         return f"query {self._bound.name!r}"
 
     def _tasks_of(self, attempt: AttemptLedger) -> tuple[int, ...]:
-        """By input. One without records has a task that finds nothing: a state is also run without rows."""
-        return tuple(max(1, len(attempt.source_tasks(name))) for name in self._bound.inputs)
+        """By input or exchange. One without records has a task that finds nothing: a state is also run without rows."""
+        return (
+            *(max(1, len(attempt.source_tasks(name))) for name in self._bound.inputs),
+            *map(attempt.exchanging.tasks, self._bound.exchanges),
+        )
 
     def _planned(self, shape: Shape) -> KeptPlan:
         assert shape.partitions is not None
-        tasks = dict(zip(self._bound.inputs, shape.partitions, strict=True))
+        tasks = dict(zip(self._streams, shape.partitions, strict=True))
         writing: Callable[[DataFrame], DataFrame] = lambda rows: self._writer.writing(rows, shape.ways)  # noqa: E731
         first = not self._plans
         plan = (self._session, self._query, lambda name: self._source(name, tasks[name]), tasks, writing)
-        return KeptPlan(*plan, self._version, self._ids, first=first)
+        made = KeptPlan(*plan, self._version, self._ids, first=first)
+        if self._shards is not None:
+            self._check_partitions(made, self._shards, first)
+        return made
+
+    def _check_partitions(self, plan: KeptPlan, shards: OwnedShards, first: bool) -> None:
+        if not plan.runs_some:
+            if first:
+                say_that_all_run(self._bound.name)
+        elif plan.partitions not in (1, shards.of):
+            wrong = other_partitions(plan.partitions, shards.of)
+            raise StepFailedError(FailureKind.QUERY, f"{self._name}: {wrong}")
 
     def _source(self, name: str, tasks: int) -> DataFrame:
         """With at least so many tasks, of which the first ones are run."""
@@ -165,36 +206,3 @@ class StatePlans:
         if (name, most) not in self._sources:
             self._sources[name, most] = self._raw_of(name, most)
         return self._sources[name, most]
-
-
-def checked_ids(
-    who: str, operator: int, version: int, before: StoreIds | None, told: Sequence[Mapping[str, Any]]
-) -> StoreIds:
-    """The ids of the stores of an operator as of `version`, which the tasks of its partitions have told.
-
-    before: those that the partitions were on; None if there was no state. told: as `KeptPlan.ids` gives it.
-    Raises StepFailedError (LOST) unless each partition has made this version, on exactly the ids that it was given: Spark's
-    streaming would go on with what it is told.
-    """
-    if before is not None and len(told) != len(before):
-        raise StepFailedError(
-            FailureKind.LOST,
-            f"{who}: {len(told)} of {len(before)} partitions of operator {operator} were run",
-        )
-    found: list[tuple[str, ...]] = []
-    for number, one in enumerate(told):
-        ids, base = one["stateStoreCkptId"], one["baseStateStoreCkptId"]
-        expected = None if before is None else before[number]
-        wrong = (
-            (one["partitionId"], one["batchVersion"]) != (number, version)
-            or not ids
-            or (expected is not None and tuple(base or ()) != expected)
-        )
-        if wrong:
-            raise StepFailedError(
-                FailureKind.LOST,
-                f"{who}: partition {number} of operator {operator} was to make version {version} of its state "
-                f"on {expected}, and made {dict(one)}",
-            )
-        found.append(tuple(ids))
-    return tuple(found)

@@ -11,7 +11,7 @@ These are members of Spark's own classes, some of them private. `lacking_for_kep
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.spark.internals.checking import check, field_of
 from kcontrol.adapters.spark.internals.frames import PlannedFrame, analyzed
 from kcontrol.adapters.spark.internals.session import gateway_of, java_session, jvm, jvm_class
+from kcontrol.adapters.spark.internals.state_partitions import (
+    SomePartitions,
+    count_anew,
+    moves_after_state,
+    places_in,
+    shuffled,
+)
 from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, PRUNING_RDD, WRITER
 from kcontrol.errors import SparkSettingError
 
@@ -40,6 +47,10 @@ _MAPPER = "com.fasterxml.jackson.databind.ObjectMapper"
 _SCALA = "com.fasterxml.jackson.module.scala.DefaultScalaModule"
 _RDD = "org.apache.spark.rdd.RDD"
 _STREAM = "StreamingRelationV2"
+_ROWS = "Scan ExistingRDD"
+"""What gives the rows that are there instead, in the physical plan. Nothing else does: tables are read anew in each step."""
+_INPUT, _EXCHANGE = "input", "exchange"
+"""Options of the streams, whose values are their names."""
 _STORES = {_STATE + "StateStoreRDD": "uniqueId", _STATE + "ReadStateStoreRDD": "stateStoreCkptIds"}
 """RDDs that open state stores, each with its field of their ids."""
 _VERSION = "storeVersion"
@@ -50,7 +61,7 @@ _SHUFFLED = _SQL + "execution.ShuffledRowRDD"
 USED_BY_KEPT: Mapping[str, tuple[str, ...]] = {
     _EXECUTION: ("executedPlan", "toRdd"),
     _PROPAGATOR: ("noop",),
-    WRITER: ("checkpointInfoAccumulator", "getStateStoreCheckpointInfo", "getStateInfo"),
+    WRITER: ("checkpointInfoAccumulator", "getStateStoreCheckpointInfo", "getStateInfo", "stateStoreNames"),
     _STATE + "StateStoreCoordinatorRef": ("deactivateInstances",),
     **{name: (_VERSION, _OPERATOR, ids) for name, ids in _STORES.items()},
     _SHUFFLED: ("dependency", "dependency_$eq"),
@@ -63,6 +74,7 @@ USED_BY_KEPT: Mapping[str, tuple[str, ...]] = {
     _MAPPER: ("writeValueAsString", "readValue", "registerModule"),
     _SCALA: (),
     PRUNING_RDD: ("create",),
+    _SQL + "execution.metric.SQLMetric": ("reset", "value"),
 }
 """As `USED`, of what only this module needs."""
 
@@ -117,11 +129,12 @@ class StateSession:
 @dataclass(frozen=True, slots=True)
 class KeptQuery:
     """What is to be planned. frame: streaming. state: the directory of its state stores, as a URL. mode: Spark's output
-    mode."""
+    mode. owned: the partitions of its state that are run; None: all."""
 
     frame: DataFrame
     state: str
     mode: str
+    owned: Collection[int] | None = None
 
 
 class KeptPlan:
@@ -142,18 +155,28 @@ class KeptPlan:
         *,
         first: bool,
     ) -> None:
-        """sources: by input, a batch frame that takes the place of the stream. tasks: how many of its partitions are run,
-        the first ones. writing: puts the writers at the end of a frame. batch, ids: of the first batch that it may run, and
-        of the state before it. first: of this session; Spark then checks what it has written down of the state."""
+        """sources: by input or exchange, a batch frame that takes the place of the stream. tasks: how many of its
+        partitions are run, the first ones. writing: puts the writers at the end of a frame. batch, ids: of the first
+        batch that it may run, and of the state before it. first: of this session; Spark then checks what it has written
+        down of the state."""
         self._session = session
         plan = analyzed(query.frame).transform(self._partial(_Leaves(session, sources, tasks)))
         execution = self._execution(plan, query, batch, ids, first)
         rows = execution.toRdd()
+        physical = execution.executedPlan()
+        self._operators = {int(node.getStateInfo().operatorId()): node for node in self._writers(physical)}
+        self.runs_some = query.owned is not None and not moves_after_state(session.spark, physical)
+        """Whether only the owned partitions are run. Where rows move between tasks behind the state, all are."""
+        self.partitions = int(rows.getNumPartitions())
+        """Of the state, with those that are not run."""
+        self._meeting: list[tuple[Any, int]] = []
+        """Shuffles before the state of which some partitions are not run, with how often each is read."""
+        if query.owned is not None and self.runs_some:
+            rows = SomePartitions(session.spark, query.owned).of_rdd(rows)
+            shuffles = places_in(session.spark, physical, _ROWS).shuffles
+            self._meeting = [(physical.p(number), readers) for number, readers in shuffles]
         java = session.java.internalCreateDataFrame(rows, query.frame._jdf.schema(), False)
         self._frame = PlannedFrame(writing(DataFrame(java, session.spark)))
-        self._operators = {
-            int(node.getStateInfo().operatorId()): node for node in self._writers(execution.executedPlan())
-        }
         self._shuffles: list[_Shuffle] = []
         self._stores: list[_Store] = []
         self._look(self._frame.rdd)
@@ -235,6 +258,8 @@ class KeptPlan:
             store.ids_field.set(store.rdd, held[store.operator] if store.operator in held else option.empty())
         for node in self._operators.values():
             node.checkpointInfoAccumulator().reset()
+        for node, _ in self._meeting:
+            count_anew(node)
 
     def run(self) -> None:
         """As a job of the calling thread."""
@@ -243,11 +268,25 @@ class KeptPlan:
     def ids(self) -> dict[int, list[dict[str, Any]]]:
         """By operator, what Spark says of each partition that was run: `partitionId`, `batchVersion`, `stateStoreCkptId` and
         `baseStateStoreCkptId`, the last two by store."""
-        write = self._session.mapper.writeValueAsString
-        return {
-            operator: json.loads(write(node.getStateStoreCheckpointInfo()))
-            for operator, node in self._operators.items()
-        }
+        return {operator: self._told_by(node) for operator, node in self._operators.items()}
+
+    def _told_by(self, node: Any) -> list[dict[str, Any]]:
+        # Spark's own answer is refused unless all partitions have told.
+        told = (
+            node.checkpointInfoAccumulator().value() if self.runs_some else node.getStateStoreCheckpointInfo()
+        )
+        found: list[dict[str, Any]] = json.loads(self._session.mapper.writeValueAsString(told))
+        return sorted(found, key=lambda one: int(one["partitionId"]))
+
+    def stores(self, operator: int) -> int:
+        """How many each partition of its state has, as far as is known without having run one."""
+        return int(self._operators[operator].stateStoreNames().size())
+
+    def lost_rows(self) -> tuple[int, int] | None:
+        """Rows that a shuffle of the last run had for partitions of the state, and those that were read, where these are fewer
+        because they belong to partitions that are not run; None: there are none."""
+        counts = (shuffled(node, readers) for node, readers in self._meeting)
+        return next(((written, read) for written, read in counts if written != read), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +338,12 @@ class _Leaves:
         """The node, or what is there instead."""
         if node.getClass().getSimpleName() != _STREAM:
             return node
-        name = node.extraOptions().get("input")
+        options = node.extraOptions()
+        name = options.get(_INPUT) or options.get(_EXCHANGE)
         frame = self._sources(name)
         rows = frame._jdf.queryExecution().toRdd()
         if rows.getNumPartitions() != self._tasks[name]:
-            rows = self._some_of(rows, self._tasks[name])
+            rows = SomePartitions(self._session.spark, range(self._tasks[name])).of_rdd(rows)
         made = self._session.java.internalCreateDataFrame(rows, frame._jdf.schema(), True)
         leaf = made.queryExecution().analyzed()
         # The same columns as the stream's, by Spark's numbers of them.
@@ -314,15 +354,6 @@ class _Leaves:
         for place in range(1, leaf.productArity()):
             arguments[place] = leaf.productElement(place)
         return leaf.makeCopy(arguments)
-
-    def _some_of(self, rows: Any, count: int) -> Any:
-        view = jvm(self._session.spark)
-        numbers = view.java.util.HashSet()
-        for number in range(count):
-            numbers.add(number)
-        # A set of Scala's is the function that says what is in it.
-        chosen = view.scala.jdk.javaapi.CollectionConverters.asScala(numbers).toSet()
-        return jvm_class(self._session.spark, PRUNING_RDD).create(rows, chosen)
 
     class Java:
         """For py4j."""

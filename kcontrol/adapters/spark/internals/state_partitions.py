@@ -26,12 +26,13 @@ NOT_RUN = "-"
 _SHUFFLE = "Exchange"
 _REUSED = "ReusedExchange"
 _MOVES = frozenset({_SHUFFLE, "Coalesce", "Union"})
-_STREAM = "MicroBatchScan"
+STREAM = "MicroBatchScan"
+"""What gives the rows of a stream in the physical plan of a batch, by its name."""
 _WRITTEN, _READ = "shuffleRecordsWritten", "recordsRead"
 
 
 class SomePartitions:
-    """Of batches of one query, those partitions that have these numbers."""
+    """Of frames and RDDs, those partitions that have these numbers. Nothing computes what is left out."""
 
     def __init__(self, spark: SparkSession, partitions: Iterable[int]) -> None:
         numbers = jvm(spark).java.util.HashSet()
@@ -42,12 +43,15 @@ class SomePartitions:
         self._create = jvm_class(spark, PRUNING_RDD).create
 
     def of(self, frame: DataFrame) -> tuple[DataFrame, int]:
-        """The frame without its other partitions, and how many it has with them. Nothing computes what is left out."""
+        """The frame without its other partitions, and how many it has with them."""
         rdd = frame._jdf.queryExecution().toRdd()
-        some = self._create(rdd, self._chosen)
         session = frame.sparkSession
-        made = java_session(session).internalCreateDataFrame(some, frame._jdf.schema(), False)
+        made = java_session(session).internalCreateDataFrame(self.of_rdd(rdd), frame._jdf.schema(), False)
         return DataFrame(made, session), int(rdd.getNumPartitions())
+
+    def of_rdd(self, rdd: Any) -> Any:
+        """The RDD without its other partitions."""
+        return self._create(rdd, self._chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,8 @@ class PlanPlaces:
     """Shuffles of streamed rows below an operator with state, each with how often it is read."""
 
 
-def places_in(spark: SparkSession, plan: Any) -> PlanPlaces:
-    """Looks at each node of a physical plan."""
+def places_in(spark: SparkSession, plan: Any, stream: str = STREAM) -> PlanPlaces:
+    """Looks at each node of a physical plan. stream: the name of those that give the rows of streams."""
     writers: list[int] = []
     shuffles: list[tuple[int, int]] = []
     reused: list[Any] = []
@@ -71,7 +75,7 @@ def places_in(spark: SparkSession, plan: Any) -> PlanPlaces:
             writers.append(number)
         elif below_writer and name == _REUSED:
             reused.append(node)
-        elif below_writer and name == _SHUFFLE and _streams(node):
+        elif below_writer and name == _SHUFFLE and _streams(node, stream):
             shuffles.append((number, 1))
     for node in reused:
         # The same shuffle, read once more: it counts what all read.
@@ -117,9 +121,11 @@ def _walk(spark: SparkSession, plan: Any) -> Iterator[tuple[int, Any, bool]]:
     yield from visit(plan, False)
 
 
-def _streams(node: Any) -> bool:
+def _streams(node: Any, stream: str) -> bool:
     kids = node.children()
-    return node.nodeName() == _STREAM or any(_streams(kids.apply(place)) for place in range(kids.size()))
+    return node.nodeName() == stream or any(
+        _streams(kids.apply(place), stream) for place in range(kids.size())
+    )
 
 
 class StateWriter:
@@ -167,6 +173,13 @@ def shuffled(node: Any, readers: int) -> tuple[int, int]:
     """How many rows a shuffle that has been run had for its readers, and how many they have read."""
     metrics = node.metrics()
     return readers * int(metrics.apply(_WRITTEN).value()), int(metrics.apply(_READ).value())
+
+
+def count_anew(node: Any) -> None:
+    """The next run of a shuffle is counted from 0."""
+    metrics = node.metrics()
+    for name in (_WRITTEN, _READ):
+        metrics.apply(name).reset()
 
 
 def nothing_of(spark: SparkSession, stores: int) -> JavaObject:

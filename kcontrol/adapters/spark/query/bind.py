@@ -102,8 +102,7 @@ class Frames:
         frames. With one query that Spark runs as a stream the others gain little, so all are left to it.
         """
         if bound.exchanges:
-            first = bound.exchanges[0].name
-            return replace(bound, planning=each_step(f"{first!r} exchanges rows between nodes"))
+            return self._all_kept(bound)
         given = {item.name: item.frame for item in streams}
         for query in bound.queries:
             why = self._why_not(query, given.get(query.name, query.frame))
@@ -132,13 +131,18 @@ class Frames:
         of an application that has made its own frames: if all have state."""
         if not self._pipeline.plan_once:
             return replace(bound, planning=each_step(SWITCHED_OFF))
-        if bound.exchanges or not all(query.stateful for query in bound.queries):
+        if not bound.exchanges and not all(query.stateful for query in bound.queries):
             return replace(bound, planning=each_step("the application's own frames are streams"))
+        return self._all_kept(bound)
+
+    def _all_kept(self, bound: BoundQueries) -> BoundQueries:
+        """The same queries, each with its plan kept as one with state has it, without anybody being asked for batch frames, if
+        that can be done with all of them."""
         for query in bound.queries:
-            why = self._why_not(query, query.frame)
+            why = why_not_with_state(query) or self._lacking_for_kept
             if why:
                 return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
-        return replace(bound, queries=tuple(self._kept(query) for query in bound.queries), planning=ONCE)
+        return replace(bound, queries=tuple(map(self._kept, bound.queries)), planning=ONCE)
 
     def _why_not(self, query: BoundQuery, frame: DataFrame) -> str:
         """Why the query can't be planned once; '' if it can. frame: as its function returned it."""
@@ -151,12 +155,20 @@ class Frames:
         return lacking_for_kept(self._spark)
 
     def _kept(self, query: BoundQuery) -> BoundQuery:
-        return replace(query, raw_of=self._raw_batch, most_tasks=self._pipeline.layout.max_tasks)
+        letters = any(query.outputs == (self._letters_of(name),) for name in query.inputs)
+        raw = self.exchanges.read_batch if query.exchanges else partial(self._raw_batch, letters)
+        return replace(query, raw_of=raw, most_tasks=self._pipeline.layout.max_tasks)
 
-    def _raw_batch(self, name: str, tasks: int) -> DataFrame:
-        """What takes the place of the stream of an input in a plan that is kept."""
+    def _letters_of(self, name: str) -> str:
+        """The output that takes the bad records of an input; '' if none does."""
         source = self._pipeline.input(name)
-        return self._raw(source, source.include_headers, tasks, needed=True)
+        takes = isinstance(source, KafkaInput | FileInput) and source.bad_records is BadRecords.DEAD_LETTER
+        return source.dead_letter_output if takes else ""
+
+    def _raw_batch(self, with_headers: bool, name: str, tasks: int) -> DataFrame:
+        """What takes the place of the stream of an input in a plan that is kept. with_headers: it needs to have them."""
+        source = self._pipeline.input(name)
+        return self._raw(source, with_headers or source.include_headers, tasks, needed=True)
 
     def _batches(
         self, queries: Sequence[BoundQuery], given: Mapping[str, DataFrame], tasks: int

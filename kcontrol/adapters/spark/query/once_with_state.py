@@ -35,7 +35,7 @@ _LOOKED_AT = frozenset(
 
 
 def why_not_with_state(bound: BoundQuery) -> str:
-    """Why a query with state needs to be run as a stream; '' if it does not."""
+    """Why a query with state, or one of a pipeline that exchanges rows, needs to be run as a stream; '' if it does not."""
     if bound.has_watermark:
         return "it has a watermark"
     if bound.skipping:
@@ -50,8 +50,8 @@ def why_not_with_state(bound: BoundQuery) -> str:
         return "it reads a table"
     unknown = next((node.name for node in nodes if node.name not in _LOOKED_AT), None)
     if unknown is not None:
-        return f"it keeps state, and its plan has {unknown}"
-    if bound.sources > len(bound.inputs):
+        return f"it keeps state, and its plan has {unknown}" if bound.stateful else f"its plan has {unknown}"
+    if bound.sources > len(bound.inputs) + len(bound.exchanges):
         return "it reads an input twice"
     if next(other_values(bound.frame), None) is not None:
         return "it gives other values when it is run again"

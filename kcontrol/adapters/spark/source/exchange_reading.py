@@ -1,23 +1,27 @@
 """How Spark reads an exchange: as many tasks as the layout of the step says, each of which asks what is its part when it
-runs. Before the rows are there no task runs: the query's sink waits for them in the driver.
+runs. Before the rows are there no task runs: the query waits for them in the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kcontrol.adapters.spark.channel.client import client_of
 from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import AskReaders, BeginReading, ReportTaken, TaskRuns
-from kcontrol.adapters.spark.source.step_offsets import StepOffsets, query_context
+from kcontrol.adapters.spark.source.step_offsets import StepOffsets, address_in, query_context
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kcontrol.adapters.spark.channel.client import ChannelAddress
 
 
 @dataclass
@@ -28,29 +32,28 @@ class ExchangeTask(InputPartition):
     task: int
 
 
-class ExchangeStreamReader(StepOffsets):
-    """Plans in the planner process, reads in tasks."""
+@dataclass
+class AnyStepExchangeTask(InputPartition):
+    """Which source task of the exchange it is, in whatever step it runs."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(options)
-        self._exchange, self._schema = options["exchange"], options["schema"]
+    task: int
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """The tasks of the step `end`. What they read is not known yet."""
-        if start == end:
-            return []
-        with carried():
-            told = client_of(self.address).ask(AskReaders(self._exchange, end["step"]))
-        return [ExchangeTask(told.serial, task) for task in range(told.tasks)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ExchangeTask)
+class _RunsReader:
+    """What tasks do, however they were planned."""
+
+    def __init__(self, options: Mapping[str, str], address: ChannelAddress) -> None:
+        self.exchange, self._schema, self.address = options["exchange"], options["schema"], address
+
+    def rows(self, serial: int, task: int) -> Iterator[pa.RecordBatch]:
+        """Asks for the runs that are the task's, reads them, and says how many rows they had. serial: of the attempt that it
+        works for."""
         context, query = query_context()
-        who = (partition.serial, query, self._exchange, partition.task)
+        who = (serial, query, self.exchange, task)
         with carried():
             client = client_of(self.address)
             told = client.ask(BeginReading(*who, context.taskAttemptId(), context.attemptNumber()))
-        found = yield from self._rows(partition.serial, told)
+        found = yield from self._rows(serial, told)
         with carried():
             client.ask(ReportTaken(*who, found))
 
@@ -70,7 +73,7 @@ class ExchangeStreamReader(StepOffsets):
         with failures_reported(self.address, serial):
             schema = schema_of(self._schema)
             sent = Sent(told.step, told.node, told.producer_id, told.producer_epoch, told.committed)
-            reader = ExchangeReader(settings, self._exchange, told.topic, told.topic_id, schema)
+            reader = ExchangeReader(settings, self.exchange, told.topic, told.topic_id, schema)
             reading = reader.read([(run.partition, run.from_, run.to) for run in told.runs], sent)
             yield from joined(reading)
             return reading.records
@@ -83,7 +86,51 @@ class ExchangeStreamReader(StepOffsets):
         place, rows = Path(told.rehearsed), 0
         with failures_reported(self.address, serial):
             for run in told.runs:
-                for batch in joined(read_sent(place, self._exchange, run.partition, told.node)):
+                for batch in joined(read_sent(place, self.exchange, run.partition, told.node)):
                     rows += batch.num_rows
                     yield batch
         return rows
+
+
+class ExchangeStreamReader(StepOffsets):
+    """Plans in the planner process, reads in tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._task = _RunsReader(options, self.address)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """The tasks of the step `end`. What they read is not known yet."""
+        if start == end:
+            return []
+        with carried():
+            told = client_of(self.address).ask(AskReaders(self._task.exchange, end["step"]))
+        return [ExchangeTask(told.serial, task) for task in range(told.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ExchangeTask)
+        return self._task.rows(partition.serial, partition.task)
+
+
+class AnyStepExchangeReader(DataSourceReader):
+    """Of a plan that is kept: its tasks learn which attempt they work for when they run. They belong to the attempt whose job
+    runs them: one that comes too late is refused."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._task, self._tasks = _RunsReader(options, address_in(options)), int(options["tasks"])
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [AnyStepExchangeTask(task) for task in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from kcontrol.adapters.spark.channel.write_job import job_of
+
+        assert isinstance(partition, AnyStepExchangeTask)
+        context, query = query_context()
+        with carried():
+            job = job_of(context, self._task.address, query)
+            if job is None:
+                raise StepFailedError(
+                    FailureKind.LOST, "the step that this task was started for has not come"
+                )
+        return self._task.rows(job.serial, partition.task)

@@ -69,12 +69,33 @@ def can_run_some_of(spark: SparkSession, execution: Any, query: str) -> bool:
     is about to run: all its batches have the same plan. Says so in the log if they are not, as `can_run_some`."""
     moved = moves_after_state(spark, execution.lastExecution().executedPlan())
     if moved:
-        _log.warning(
-            "query %r moves its rows between tasks after the state (a sort, a union, a repartition): every state partition "
-            "will be run on every node, which is slower",
-            query,
-        )
+        say_that_all_run(query)
     return not moved
+
+
+def say_that_all_run(query: str) -> None:
+    """In the log: the partitions of its batches are not those of its state."""
+    _log.warning(
+        "query %r moves its rows between tasks after the state (a sort, a union, a repartition): every state partition will "
+        "be run on every node, which is slower",
+        query,
+    )
+
+
+def other_partitions(partitions: int, shards: int) -> str:
+    """What is wrong with rows that come in so many partitions."""
+    return (
+        f"its rows come in {partitions} partitions and the pipeline has {shards} shards: leave out what brings rows together, "
+        "deals them out or unites them after the state"
+    )
+
+
+def foreign_rows(names: str, written: int, read: int) -> str:
+    """What is wrong where rows before operators with state were written and not read: nobody here runs their partition."""
+    return (
+        f"rows of operator {names} belong to shards of other nodes: group by exactly the exchange's columns ({written} rows "
+        f"were to be read, and {read} were)"
+    )
 
 
 class OwnedPartitions:
@@ -96,10 +117,7 @@ class OwnedPartitions:
         state."""
         frame, partitions = self._some.of(batch)
         if partitions not in (1, self._shards.of):
-            raise self._failed(
-                f"its rows come in {partitions} partitions and the pipeline has {self._shards.of} shards: leave out what "
-                "brings rows together, deals them out or unites them after the state"
-            )
+            raise self._failed(other_partitions(partitions, self._shards.of))
         self._partitions = partitions
         return frame
 
@@ -161,10 +179,7 @@ class OwnedPartitions:
         written, read = shuffled(shuffle, readers)
         if written != read:
             names = " or ".join(writer.name for writer in writers)
-            raise self._failed(
-                f"rows of operator {names} belong to shards of other nodes: group by exactly the exchange's columns "
-                f"({written} rows were to be read, and {read} were)"
-            )
+            raise self._failed(foreign_rows(names, written, read))
 
     def _failed(self, what: str, kind: FailureKind = FailureKind.QUERY) -> StepFailedError:
         return StepFailedError(kind, f"query {self._query!r}: {what}")
