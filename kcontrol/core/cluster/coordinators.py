@@ -14,6 +14,14 @@ def raised_for_coordinators(replica: Replica) -> RaiseLevel | None:
     return RaiseLevel(replica.level + 1) if known else None
 
 
+def gone_coordinators(before: Replica, after: Replica, agent: str) -> frozenset[str]:
+    """Agents that had a coordinator and are known no more, for one that has one itself: it is to see to it that theirs are no
+    longer counted on. Whoever has none leaves that to those that have."""
+    if all(place.agent != agent for place in after.coordinators):
+        return frozenset()
+    return frozenset(place.agent for place in before.coordinators) - after.agents.keys()
+
+
 def coordinator_failed(change: Change, entry: TaskFailed) -> None:
     """Counts once in a life of its agent. Raises EntryRejectedError."""
     if change.level < COORDINATOR_LEVEL:

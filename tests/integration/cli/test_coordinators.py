@@ -6,11 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.groups import Membership
+from kcontrol.adapters.kafka.admin.groups import Membership, remove_members
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, define, own_cluster
 from tests.support.held_coordinator import ALONE
@@ -89,6 +91,29 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
         until(lambda: victim.text().count("the coordinator is ready") == 2, "it is back", PATIENCE_S)
         assert share_of(victim) == "none", "what has just been taken over stays where it is"
         assert in_charge(command) == other.pid
+
+
+def test_a_coordinator_whose_host_is_gone_is_replaced_once_an_agent_knows_that(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """On another host nobody sees its lock."""
+    homes = {name: tmp_path / f"host-{name}" for name in ("a", "b")}
+    for home in homes.values():
+        home.mkdir()
+    with (
+        coordinator(cluster, homes["a"], "a", "--instance", "a", *STAYS) as first,
+        coordinator(cluster, homes["b"], "b", "--instance", "b", *STAYS) as second,
+    ):
+        hosts = {first.pid: "a", second.pid: "b"}
+        until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
+        victim, other = (first, second) if in_charge(command) == first.pid else (second, first)
+        agent = hosts[victim.pid]
+        victim.kill()
+        burials = Burials(partial(remove_members, cluster))
+        burials.add([agent])
+        asyncio.run(burials.bury([], may_act=True))
+        until(lambda: in_charge(command) == other.pid, "the other takes over", PATIENCE_S, other.text)
+        assert "has died" not in other.text(), "it has not seen that itself"
 
 
 def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(

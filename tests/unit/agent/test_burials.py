@@ -1,0 +1,156 @@
+"""Agents that have a coordinator take those of hosts that are gone out of the group of coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+
+from kcontrol.apps.agent.burials import FORGOTTEN_AFTER_S, Burials
+from kcontrol.apps.coordinator_presence import CoordinatorPresence
+from kcontrol.core.cluster.coordinators import gone_coordinators
+from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave
+from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.errors import AccessError, RetriableError
+from tests.support.patience import HANG_S
+from tests.unit.agent.session import Log, Session
+from tests.unit.core.cluster.made import after, joined, joins
+
+DEAD = Leave("b", "b-1", "a", "a-1", "silent")
+NAME = CoordinatorPresence(Path("anywhere"), "b").client_id
+"""In the group, of a coordinator that agent b has started."""
+
+AWAY, HANGS = RetriableError("away"), TimeoutError()
+
+
+class Group:
+    """fails: what the first calls raise; HANGS: they get no answer."""
+
+    def __init__(self, *fails: Exception) -> None:
+        self.fails, self.asked = list(fails), list[list[str]]()
+        self.now_s = 0.0
+
+    async def remove(self, client_ids: Collection[str]) -> list[str]:
+        self.asked.append([*client_ids])
+        error = self.fails.pop(0) if self.fails else None
+        if error is HANGS:
+            await asyncio.Event().wait()
+        if error is not None:
+            raise error
+        return [*client_ids]
+
+    def burials(self) -> Burials:
+        made = Burials(self.remove, lambda: self.now_s)
+        made.add(["b"])
+        return made
+
+
+def bury(burials: Burials, agents: Collection[str] = (), *, may_act: bool = True) -> None:
+    asyncio.run(burials.bury(agents, may_act))
+
+
+def test_who_is_gone_is_buried_once() -> None:
+    group = Group()
+    burials = group.burials()
+    bury(burials)
+    bury(burials)
+    assert group.asked == [[NAME]]
+
+
+def test_nobody_is_buried_by_old_news() -> None:
+    group = Group()
+    burials = group.burials()
+    bury(burials, may_act=False)
+    assert group.asked == []
+    bury(burials)
+    assert group.asked == [[NAME]]
+
+
+def test_who_is_back_is_left_alone() -> None:
+    group = Group()
+    burials = group.burials()
+    bury(burials, may_act=False)
+    bury(burials, ["a", "b"])
+    bury(burials)
+    assert group.asked == []
+
+
+@pytest.mark.parametrize(("fault", "told"), [(AWAY, RetriableError), (HANGS, TimeoutError)])
+def test_a_group_that_does_not_answer_is_asked_again(
+    fault: Exception, told: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kcontrol.apps.agent.burials.TIMEOUT_S", 0.01)
+    group = Group(fault)
+    burials = group.burials()
+    with pytest.raises(told):
+        bury(burials)
+    bury(burials)
+    bury(burials)
+    assert group.asked == [[NAME], [NAME]]
+
+
+def test_a_group_that_an_agent_may_not_ask_is_left_to_kafka() -> None:
+    group = Group(AccessError("no right"))
+    burials = group.burials()
+    bury(burials)
+    bury(burials)
+    assert group.asked == [[NAME]]
+
+
+def test_after_a_while_nobody_is_buried_any_more() -> None:
+    """Kafka has missed them long ago; who is in the group then is somebody else."""
+    group = Group()
+    burials = group.burials()
+    group.now_s = FORGOTTEN_AFTER_S
+    bury(burials)
+    assert group.asked == []
+
+
+def test_only_who_has_a_coordinator_sees_to_the_others() -> None:
+    before = joined("abc")
+    assert [place.agent for place in before.coordinators] == ["a", "b"]
+    gone = after(before, DEAD)
+    assert [place.agent for place in gone.coordinators] == ["a", "c"]
+    assert gone_coordinators(before, gone, "a") == gone_coordinators(before, gone, "c") == {"b"}
+    few = after(before, Configure(ClusterPolicy(coordinators=1)), DEAD)
+    assert gone_coordinators(before, few, "c") == frozenset()
+    assert gone_coordinators(before, before, "a") == frozenset()
+    drained = after(before, Drain("b", True))
+    assert gone_coordinators(before, drained, "a") == frozenset(), "its agent ends it"
+
+
+def test_an_agent_buries_who_goes_while_it_looks_and_nobody_of_long_ago(tmp_path: Path) -> None:
+    async def play() -> None:
+        group = Group()
+        entries: list[ClusterEntry] = [
+            *joins("ab"),
+            DEAD,
+            *joins("c", after(joined("ab"), DEAD)),
+        ]
+        log = Log(entries)
+        with Session(tmp_path, log, burials=Burials(group.remove)) as session:
+
+            def has_read(entry: int) -> bool:
+                return session.machine.has_read and session.machine.replica.offset >= entry
+
+            running = asyncio.create_task(session.session.run())
+            try:
+                await _until(running, lambda: has_read(len(entries) - 1))
+                assert [place.agent for place in session.machine.replica.coordinators] == ["a", "c"]
+                log.entries.append(Leave("c", "c-1", "a", "a-1", "silent"))
+                await _until(running, lambda: group.asked != [])
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+        assert group.asked == [[NAME.removesuffix("b") + "c"]]
+
+    asyncio.run(play())
+
+
+async def _until(running: asyncio.Task[str], holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not holds():
+            assert not running.done(), running.exception()
+            await asyncio.sleep(0.01)
