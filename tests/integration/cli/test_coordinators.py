@@ -36,12 +36,14 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSe
 
 
 @contextmanager
-def coordinator(cluster: ClusterSettings, home: Path, name: str, *more: str) -> Iterator[KcontrolProcess]:
-    """Ready."""
+def coordinator(
+    cluster: ClusterSettings, home: Path, name: str, *more: str, host: str = "home"
+) -> Iterator[KcontrolProcess]:
+    """Ready. host: who is on another one does not see its lock."""
     log = home / f"{name}.log"
     arguments = ["--bootstrap-servers", cluster.bootstrap_servers]
     timeout = ["--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
-    env = {"XDG_DATA_HOME": str(home / "home")}
+    env = {"XDG_DATA_HOME": str(home / host)}
     with KcontrolProcess("coordinator", *arguments, *timeout, *more, log=log, env=env, cwd=home) as process:
         process.says("the coordinator is ready", PATIENCE_S)
         yield process
@@ -97,12 +99,9 @@ def test_a_coordinator_whose_host_is_gone_is_replaced_once_an_agent_knows_that(
     cluster: ClusterSettings, command: Command, tmp_path: Path
 ) -> None:
     """On another host nobody sees its lock."""
-    homes = {name: tmp_path / f"host-{name}" for name in ("a", "b")}
-    for home in homes.values():
-        home.mkdir()
     with (
-        coordinator(cluster, homes["a"], "a", "--instance", "a", *STAYS) as first,
-        coordinator(cluster, homes["b"], "b", "--instance", "b", *STAYS) as second,
+        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
+        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
     ):
         hosts = {first.pid: "a", second.pid: "b"}
         until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
