@@ -28,7 +28,7 @@ def check_exchanges(
     if not exchanges:
         return
     shards = pipeline.layout.shuffle_partitions
-    if pipeline.nodes > shards:
+    if pipeline.nodes > shards and not all(each.delivers for each in exchanges):
         raise ConfigurationError(
             f"{on_nodes(pipeline)} exchanges rows among {shards} shards, so some nodes would get none: set "
             f"Layout(shuffle_partitions=...) to at least {pipeline.nodes}, or use fewer nodes"

@@ -47,8 +47,16 @@ def check_work(
             raise ConfigurationError(
                 f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} "
                 f"partitions, so some nodes could write nothing to it; it needs at least {pipeline.nodes}, or "
-                "node=, with inputs that the same node reads alone or with rows that come from an exchange"
+                f"{_all_of(output, inputs)}"
             )
+
+
+def _all_of(output: OutputSpec, inputs: Sequence[InputSpec]) -> str:
+    """What makes one node write all of an output."""
+    letters = next((each.name for each in inputs if each.dead_letter_output == output.name), None)
+    if letters is not None:
+        return f"node= of input {letters!r}, the one node that reads it and writes its bad records"
+    return "node= of the output, the one node that writes all of it, to which the others bring their rows"
 
 
 def check_keys(

@@ -135,7 +135,7 @@ class KafkaOutput:
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
         to that relative tolerance). Shown in every boundary.
     compression: of the record batches.
-    node: the one node that writes all of it; its query may read inputs of that node alone. So it may have fewer
+    node: the one node that writes all of it, to which the others bring their rows. So it may have fewer
         partitions than there are nodes. None: its partitions are shared out among the nodes.
     partitioner: where rows with keys go on several nodes. "kafka": where any producer's would. "shard": behind an
         exchange, to the partition of the shard that they were brought together by, which the node that makes them

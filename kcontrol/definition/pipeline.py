@@ -73,7 +73,7 @@ class Pipeline:
     plan_once: have Spark plan queries once, not anew for each step, where all queries of the pipeline allow it.
         What they give is the same.
     max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
-         one for keyed rows behind them to come to the nodes that write them.
+         one for rows to come to the nodes that write them.
     """
 
     name: str

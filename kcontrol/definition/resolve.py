@@ -33,7 +33,7 @@ from kcontrol.definition.addressed import AddressedInput
 from kcontrol.definition.exchange_rules import check_exchanges, check_readers, check_sharded
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
-from kcontrol.definition.homes import check_busy, check_home
+from kcontrol.definition.homes import check_busy, home_of
 from kcontrol.definition.inputs import Input
 from kcontrol.definition.node_rules import check_keys, check_scattered, check_watermark, check_work
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput
@@ -144,7 +144,7 @@ def build_spec(
             found = outputs[each.dead_letter_output]
             written.append(_dead_letter_spec(each, each.dead_letter_topic, found))
     stateful = any(query.stateful_operators for query in queries)
-    homes = [_home(pipeline, query, written) for query in queries]
+    homes = [SHARED_OUT if query.exchanges else home_of(pipeline, query.inputs) for query in queries]
     check_busy(pipeline, homes)
     _check_nodes(pipeline, read, written, queries, homes, exchanges)
     return PipelineSpec(
@@ -194,7 +194,7 @@ def _check_nodes(
     """Raise ConfigurationError if several nodes could give another result than one.
 
     What is behind an exchange was looked at when it was bound: its rows are together, and come to whoever may write
-    them. What only sends needs nothing of the rows.
+    them, as all do that are delivered. What only sends needs nothing of the rows.
     """
     check_exchanges(pipeline, queries, exchanges)
     check_readers(queries, exchanges)
@@ -215,7 +215,7 @@ def _check_nodes(
     check_keys(
         pipeline,
         [each for each in read if any(each.name in (query.inputs or (each.name,)) for query in placed)],
-        [each for each in written if each.node == SHARED_OUT and each.name not in behind],
+        [each for each in written if each.node == SHARED_OUT and each.name not in behind | delivered],
         gathers=any(query.gathers or query.stateful_operators for query in placed),
         brings_key={name for query in placed if query.brings_key for name in query.outputs},
     )
@@ -242,13 +242,6 @@ def _exchange_spec(facts: ExchangeFacts, topic: str) -> ExchangeSpec:
         stage=facts.stage,
         delivers=facts.delivers,
     )
-
-
-def _home(pipeline: Pipeline, query: QueryFacts, written: Sequence[OutputSpec]) -> int:
-    if query.exchanges:
-        return SHARED_OUT
-    mine = [each for each in written if each.name in query.outputs]
-    return check_home(pipeline, query.name, query.inputs, mine, brings_key=query.brings_key)
 
 
 def _checkpoint_spec(checkpoint: CheckpointPolicy | None) -> CheckpointSpec:

@@ -178,10 +178,12 @@ def _check_exchanges(spec: PipelineSpec) -> None:
             )
         if each.delivers and each.delivers not in {output.name for output in spec.outputs}:
             raise ConfigurationError(f"{where}: delivers = {each.delivers!r}: there is no such output")
-    if spec.exchanges and not 1 < spec.nodes <= spec.layout.shuffle_partitions:
+    delivers_only = all(each.delivers for each in spec.exchanges)
+    most = MAX_NODES if delivers_only else spec.layout.shuffle_partitions
+    if spec.exchanges and not 1 < spec.nodes <= most:
         raise ConfigurationError(
             f"exchanges: nodes = {spec.nodes}: must be 2 to layout.shuffle_partitions = "
-            f"{spec.layout.shuffle_partitions}"
+            f"{spec.layout.shuffle_partitions}, or more where rows are only delivered"
         )
     for watermark in spec.watermarks:
         if watermark.query not in spec.queries or any(delay < 0 for delay in watermark.delays_ms):

@@ -101,6 +101,25 @@ def test_nodes_that_read_no_input_receive(settings: ClusterSettings, tmp_path: P
 
 
 @pytest.mark.heavy
+def test_what_any_node_has_read_is_written_by_one_into_fewer_partitions_than_nodes(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    pipeline = Exchanged(settings, ("passed", "filed"), nodes=3)
+    run_to_the_end(pipeline, tmp_path)
+    steps = pipeline.check()
+    sent = {
+        (piece["exchange"], piece["partition"] // 2, run["node"])
+        for step in steps for piece in step["exchanges"] for run in piece["runs"]
+    }  # fmt: skip
+    assert sent == {
+        (f"{name}-deliver", node, writer)
+        for name, writer in (("passed", 2), ("filed", 0))
+        for node in range(3)
+    }
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
 def test_what_one_node_reads_alone_meets_by_key_on_all_and_is_written_by_another_alone(
     settings: ClusterSettings, tmp_path: Path
 ) -> None:

@@ -41,6 +41,8 @@ OUTPUTS = {
     "placed": {"key": "user", "partitioner": "shard"},
     "added": {},
     "bought": {"key": "item"},
+    "passed": {"node": NODES - 1},
+    "filed": {"node": 0, "key": "user"},
 }
 REBALANCE = kcontrol.Rebalance(every="5 s", when=1.5, checkpoints=2, least_bytes=0)
 READS = {"named": ("clicks", "names"), "paired": ("clicks", "names")}
@@ -281,6 +283,16 @@ def added(clicks):
         "added": kcontrol.output(totals(mine), mode="update"),
         "bought": kcontrol.output(bought, mode="update"),
     }
+
+
+def passed(clicks):
+    """Rows as they were read by any node, into a topic of one partition."""
+    return {"passed": clicks.select("user", "amount")}
+
+
+def filed(clicks):
+    """Rows with keys, into a topic of fewer partitions than nodes."""
+    return {"filed": clicks.select("user", "item")}
 
 
 def _bought(clicks):

@@ -48,6 +48,10 @@ class Watermarks:
         self.late, self.now = self.now, max(self.now, min(self._reached))
 
 
+def _as_read(column: str) -> Fold:
+    return lambda read: [{"user": click["user"], column: click[column]} for click in read.clicks]
+
+
 def _totals() -> Fold:
     sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
 
@@ -331,5 +335,7 @@ FOLDS: Mapping[str, Callable[[int], Fold]] = {
     "placed": lambda _: _totals(),
     "added": lambda _: _totals(),
     "bought": lambda _: _counts(),
+    "passed": lambda _: _as_read("amount"),
+    "filed": lambda _: _as_read("item"),
 }
 """By query: given the number of nodes."""

@@ -24,6 +24,7 @@ Bind = Callable[..., BoundQueries]
 def pipeline_of(query: Query, nodes: int = 2, **more: Any) -> kcontrol.Pipeline:
     """One whose only query, `out`, is `query` of the inputs orders and payments."""
     key, partitioned_by = more.pop("key", None), more.pop("partitioned_by", None)
+    reader = more.pop("reader", None)
     output = kcontrol.KafkaOutput(
         "out",
         topic="out",
@@ -36,7 +37,7 @@ def pipeline_of(query: Query, nodes: int = 2, **more: Any) -> kcontrol.Pipeline:
         "p",
         nodes=nodes,
         inputs=[
-            kcontrol.KafkaInput(name, topic=name, partitioned_by=partitioned_by, **JSON)
+            kcontrol.KafkaInput(name, topic=name, partitioned_by=partitioned_by, node=reader, **JSON)
             for name in ("orders", "payments")
         ],
         outputs=[output],

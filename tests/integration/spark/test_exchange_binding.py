@@ -192,6 +192,36 @@ def test_keyed_rows_and_an_output_of_one_node_are_delivered(bound: Bind) -> None
         spec_of(bound(totals), pipeline_of(totals))
 
 
+def test_rows_of_inputs_are_delivered_where_one_node_writes_all_of_their_output(bound: Bind) -> None:
+    def plain(orders: DataFrame, _: DataFrame) -> Any:
+        return orders.select("user", "amount")
+
+    for key in (None, "user"):
+        pinned = bound(plain, node=1, key=key)
+        assert [(each.name, each.delivers, each.sender, each.stage) for each in pinned.exchanges] == [
+            ("out-deliver", "out", "out", 0)
+        ]
+        assert pinned.queries[0].frame.columns[-3:] == ["value", "_h1", "_h2"]
+        assert pinned.planning == "each step: 'out-deliver' exchanges rows between nodes"
+        spec = spec_of(pinned, pipeline_of(plain, node=1, key=key))
+        assert (spec.outputs[0].partitions, spec.outputs[0].node, spec.stages) == (1, 1, (0,))
+    assert bound(plain, nodes=1, node=0).exchanges == (), "one node has all rows"
+    assert bound(plain).exchanges == (), "each node has partitions"
+
+
+def test_keys_of_inputs_that_one_node_reads_are_delivered_and_what_it_writes_alone_is_not(
+    bound: Bind,
+) -> None:
+    def plain(orders: DataFrame, _: DataFrame) -> Any:
+        return orders.select("user", "amount")
+
+    where: dict[str, Any] = {"reader": 1, "key": "user"}
+    assert [each.name for each in bound(plain, **where).exchanges] == ["out-deliver"]
+    assert bound(plain, **where, node=1).exchanges == ()
+    assert [each.name for each in bound(plain, **where, node=0).exchanges] == ["out-deliver"]
+    assert bound(plain, reader=1).exchanges == (), "rows without keys go to partitions of its own"
+
+
 def test_the_columns_that_a_row_is_sent_by(spark: SparkSession) -> None:
     """Spark's own shuffle would put it into the same partition; nulls and maps count in its digest."""
     schema = "user string, n int, m map<string,int>, a array<map<string,int>>"

@@ -9,9 +9,17 @@ import pytest
 
 import kcontrol
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import ExchangeSpec, Layout, OutputLayout, PipelineSpec, WatermarkSpec
+from kcontrol.core.model import (
+    ExchangeLayout,
+    ExchangeSpec,
+    Layout,
+    OutputLayout,
+    PipelineSpec,
+    WatermarkSpec,
+)
 from kcontrol.core.step.assignment import owners_of
-from kcontrol.core.step.layout import writers_of
+from kcontrol.core.step.exchange import stages_of
+from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.definition.exchanges import ExchangeFacts, as_list, check_words
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.definition.spec_rules import check_spec
@@ -81,9 +89,26 @@ def test_what_one_node_reads_alone_meets_by_key_on_all_and_is_written_by_another
     assert {*owners_of(spec)} == {0, 1}, "the rows of a key are on either node"
     layout = Layout((), 1, (OutputLayout("totals", 1, 1, "exact"),))
     assert [writers_of(spec, layout, node) for node in range(2)] == [((),), ((0,),)]
-    alone = replace(TOTALS, stage=0, exchanges=(), inputs=("orders",))
-    with pytest.raises(ConfigurationError, match="is of node 1, and reads orders, which are of node 0"):
-        spec_of((alone,), (), inputs=[source], outputs=[sink])
+
+
+FOUND = replace(TOTALS, stage=0, exchanges=(), inputs=("orders",), stateful_operators=(), gathers=False)
+"""Rows of an input, with keys, as they were read."""
+BROUGHT = replace(DELIVERY, stage=0)
+TWO_SHARDS = kcontrol.Layout(shuffle_partitions=2)
+"""Fewer than nodes: nothing that is only delivered goes by shards."""
+
+
+def test_what_any_node_has_read_is_written_by_one_alone_without_partitioned_by() -> None:
+    sink = kcontrol.KafkaOutput("totals", topic="totals", node=1)
+    for keyed in (True, False):
+        spec = spec_of(
+            (replace(FOUND, brings_key=keyed),), (BROUGHT,), 3, nodes=3, layout=TWO_SHARDS, outputs=[sink]
+        )
+        check_spec(spec)
+        assert (spec.outputs[0].partitions, spec.outputs[0].node, stages_of(spec)) == (1, 1, 2)
+        assert layout_of(spec, ()).exchanges == (ExchangeLayout("totals-deliver", 1, 1),)
+    with pytest.raises(ConfigurationError, match="needs at least 3, or node= of the output, the one node"):
+        spec_of((replace(FOUND, brings_key=False),), (), 3, nodes=3, layout=TWO_SHARDS)
 
 
 def test_several_queries_may_read_an_exchange_but_one_must() -> None:

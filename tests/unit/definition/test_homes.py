@@ -9,6 +9,8 @@ import pytest
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.core.model import SHARED_OUT, PipelineSpec
+from kcontrol.core.step.exchange import stages_of
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.definition.succession import succeed
 from kcontrol.errors import ConfigurationError, SpecChangedError
@@ -36,13 +38,15 @@ def spec_of(
     outputs: tuple[KafkaOutput, ...] = (TOTAL, SEEN),
     nodes: int = 2,
     compatible_with: tuple[str, ...] = (),
+    exchanges: tuple[ExchangeFacts, ...] = (),
     **partitions: int,
 ) -> PipelineSpec:
     pipeline = Pipeline("p", inputs=inputs, outputs=outputs, nodes=nodes, compatible_with=compatible_with)
     counts = {**PARTITIONS, **partitions}
     found = {each.name: FoundInput(each.topic, (0,) * counts[each.name]) for each in inputs}
     written = {name: OutputFacts(name, count) for name, count in counts.items()}
-    return build_spec(pipeline, found, written, queries)
+    topics = {each.name: f"p.{each.name}" for each in exchanges}
+    return build_spec(pipeline, found, written, queries, exchanges, topics)
 
 
 def test_one_node_reads_and_writes_all_of_what_is_its_own_and_the_rest_is_shared_out() -> None:
@@ -70,6 +74,24 @@ def test_bad_records_of_an_input_that_one_node_reads_are_written_by_it() -> None
     )
 
 
+def test_keys_of_what_one_node_reads_alone_are_brought_to_the_nodes_of_their_partitions() -> None:
+    keyed, shared = replace(GLOBAL, brings_key=True), replace(TOTAL, node=None)
+    brought = ExchangeFacts("total-deliver", (), 0, "total", delivers="total")
+    spec = spec_of((keyed, PLAIN), outputs=(shared, SEEN), exchanges=(brought,))
+    assert (spec.inputs[0].node, spec.outputs[0].node, spec.outputs[0].partitions) == (1, SHARED_OUT, 1)
+    assert stages_of(spec) == 2
+
+
+def test_bad_records_for_too_few_partitions_are_written_where_one_node_reads_the_input() -> None:
+    letters: dict[str, Any] = {"on_bad_record": "dead_letter", "dead_letter_topic": "bad"}
+    source = replace(RATES, node=None, value_format="json", schema="a INT", **letters)
+    bad = QueryFacts("rates.dead_letter", ("rates.dead_letter",), "append", (), False, inputs=("rates",))
+    seen = replace(PLAIN, inputs=("rates", "orders"))
+    told = r"has 1 partitions, .* or node= of input 'rates', the one node that reads it and writes its bad records"
+    with pytest.raises(ConfigurationError, match=told):
+        spec_of((seen, bad), (source, ORDERS), (SEEN,))
+
+
 def test_with_one_node_it_says_nothing() -> None:
     spec = spec_of(inputs=(replace(RATES, node=0), ORDERS), outputs=(replace(TOTAL, node=0), SEEN), nodes=1)
     assert [each.node_of for each in spec.inputs] == [(0, 0), (0, 0, 0, 0)]
@@ -79,21 +101,12 @@ def test_with_one_node_it_says_nothing() -> None:
     ("change", "told"),
     [
         (
-            {"outputs": (replace(TOTAL, node=0), SEEN)},
-            r"reads rates, which are of node 1: its rows can't come .* kcontrol\.exchange\(\): .* \(with by=\[\] all",
+            {"outputs": (replace(TOTAL, node=None), SEEN)},
+            "'total' of output 'total' has 1 partitions, .* at least 2, or node= of the output, the one node that writes all",
         ),
-        ({"outputs": (TOTAL, replace(SEEN, node=1))}, "reads orders, which are not all of one node"),
-        (
-            {
-                "queries": (replace(GLOBAL, brings_key=True), PLAIN),
-                "outputs": (replace(TOTAL, node=None), SEEN),
-            },
-            r"rows with keys, whose partitions are shared out among the nodes: say node=1 .* kcontrol\.exchange\(\): from",
-        ),
-        ({"outputs": (replace(TOTAL, node=None), SEEN)}, "'total' of output 'total' has 1 partitions"),
         (
             {"queries": (replace(GLOBAL, inputs=("rates", "orders")), PLAIN), "outputs": (SEEN, TOTAL)},
-            "query 'total' writes output 'total', which is of node 1, and reads rates, orders",
+            "input 'rates', which node 1 reads alone, is read together with inputs that are not that node's",
         ),
         (
             {
