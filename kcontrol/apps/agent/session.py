@@ -175,7 +175,8 @@ class AgentSession:
             return
         self._machine.read_to_end(asked_ms)
         if before is not None:
-            self._burials.add(gone_coordinators(before, self.replica, self._machine.me.name))
+            entries = (one.entry for one in found)
+            self._burials.add(gone_coordinators(before, self.replica, entries, self._machine.me.name))
         self._tell_stage()
         known = self.replica.agents.get(self._machine.me.name)
         if known is not None and known.incarnation in self._disk.incarnations:

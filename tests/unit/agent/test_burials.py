@@ -11,8 +11,9 @@ import pytest
 from kcontrol.apps.agent.burials import FORGOTTEN_AFTER_S, Burials
 from kcontrol.apps.coordinator_presence import CoordinatorPresence
 from kcontrol.core.cluster.coordinators import gone_coordinators
-from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave
-from kcontrol.core.cluster.model import ClusterPolicy
+from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
+from kcontrol.core.cluster.model import ClusterPolicy, Replica
+from kcontrol.core.cluster.ring import watchers
 from kcontrol.errors import AccessError, RetriableError
 from tests.support.patience import HANG_S
 from tests.unit.agent.session import Log, Session
@@ -108,17 +109,35 @@ def test_after_a_while_nobody_is_buried_any_more() -> None:
     assert group.asked == []
 
 
+def gone(before: Replica, agent: str, *entries: ClusterEntry) -> Collection[str]:
+    """Whom this agent has to bury once it has read these."""
+    return gone_coordinators(before, after(before, *entries), (None, *entries), agent)
+
+
 def test_only_who_has_a_coordinator_sees_to_the_others() -> None:
     before = joined("abc")
     assert [place.agent for place in before.coordinators] == ["a", "b"]
-    gone = after(before, DEAD)
-    assert [place.agent for place in gone.coordinators] == ["a", "c"]
-    assert gone_coordinators(before, gone, "a") == gone_coordinators(before, gone, "c") == {"b"}
-    few = after(before, Configure(ClusterPolicy(coordinators=1)), DEAD)
-    assert gone_coordinators(before, few, "c") == frozenset()
-    assert gone_coordinators(before, before, "a") == frozenset()
-    drained = after(before, Drain("b", True))
-    assert gone_coordinators(before, drained, "a") == frozenset(), "its agent ends it"
+    assert [place.agent for place in after(before, DEAD).coordinators] == ["a", "c"]
+    assert gone(before, "a", DEAD) == gone(before, "c", DEAD) == {"b"}
+    one = Configure(ClusterPolicy(coordinators=1))
+    assert gone(before, "c", one, DEAD) == frozenset()
+
+
+def test_who_lives_is_not_buried() -> None:
+    before = joined("abc")
+    assert gone(before, "a") == frozenset()
+    again = Prepare("b", "b-2", slots=1, previous="b-1")
+    assert gone(before, "a", again) == frozenset()
+    assert gone(before, "a", DEAD, Prepare("b", "b-2", slots=1)) == frozenset()
+
+
+def test_who_sees_to_its_own_coordinator_is_not_buried() -> None:
+    """It ends it, in order; out of the group it would be cut off in the middle of a step."""
+    before = joined("abc")
+    assert gone(before, "a", Drain("b", True)) == frozenset()
+    assert gone(before, "a", Leave("b", "b-1", "b", "b-1", "asked to")) == frozenset()
+    silent = Leave("b", "b-1", watchers(before)["b"], f"{watchers(before)['b']}-1", "silent")
+    assert gone(before, "a", Leave("c", "c-1", "c", "c-1", "asked to"), silent) == {"b"}
 
 
 def test_an_agent_buries_who_goes_while_it_looks_and_nobody_of_long_ago(tmp_path: Path) -> None:
