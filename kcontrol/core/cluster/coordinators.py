@@ -19,8 +19,8 @@ def raised_for_coordinators(replica: Replica) -> RaiseLevel | None:
 def gone_coordinators(
     before: Replica, after: Replica, entries: Iterable[ClusterEntry | None], agent: str
 ) -> frozenset[str]:
-    """Agents that had a coordinator and were given up, for one that has one itself: it is to see to it that theirs are no longer
-    counted on. Whoever has none leaves that to those that have; whoever leaves by itself ends its own.
+    """Agents that had a coordinator and were given up, for one that has one itself: it is to see to it that theirs are no
+    longer counted on. Whoever has none leaves that to those that have; whoever leaves by itself ends its own.
 
     entries: what was read between the two values; None for what nobody can read.
     """
