@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
 
+from kcontrol.adapters.kafka.logs.cluster_log import LogCutError
 from kcontrol.apps.agent.burials import FORGOTTEN_AFTER_S, Burials
 from kcontrol.apps.coordinator_presence import CoordinatorPresence
 from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, Drain, Leave, Prepare
-from kcontrol.core.cluster.model import ClusterPolicy, Replica
+from kcontrol.core.cluster.model import ClusterPolicy, Mark, Replica
 from kcontrol.core.cluster.ring import watchers
 from kcontrol.errors import AccessError, RetriableError
+from kcontrol.wire.cluster import StampedEntry
 from tests.support.patience import HANG_S
-from tests.unit.agent.session import Log, Session
+from tests.unit.agent.session import Log, Part, Session
 from tests.unit.core.cluster.made import after, joined, joins
 
 DEAD = Leave("b", "b-1", "a", "a-1", "silent")
@@ -140,23 +142,26 @@ def test_who_sees_to_its_own_coordinator_is_not_buried() -> None:
     assert gone(before, "a", Leave("c", "c-1", "c", "c-1", "asked to"), silent) == {"b"}
 
 
-def test_an_agent_buries_who_goes_while_it_looks_and_nobody_of_long_ago(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [False, True])
+def test_an_agent_buries_who_goes_while_it_looks_and_nobody_of_long_ago(tmp_path: Path, cut: bool) -> None:
+    """cut: it begins with a snapshot, and reads the rest."""
+    before = joined("abc")
+    before = before.but(base=Mark(before.offset, "confirmed"))
+
+    async def snapshot() -> Replica:
+        return before
+
     async def play() -> None:
         group = Group()
-        entries: list[ClusterEntry] = [
-            *joins("ab"),
-            DEAD,
-            *joins("c", after(joined("ab"), DEAD)),
-        ]
-        log = Log(entries)
-        with Session(tmp_path, log, burials=Burials(group.remove)) as session:
+        log = CutLog([*joins("abc"), DEAD], before.offset + 1 if cut else 0)
+        with Session(tmp_path, log, burials=Burials(group.remove), store=Part(newest=snapshot)) as session:
 
-            def has_read(entry: int) -> bool:
-                return session.machine.has_read and session.machine.replica.offset >= entry
+            def has_read() -> bool:
+                return session.machine.has_read and session.machine.replica.offset == len(log.entries) - 1
 
             running = asyncio.create_task(session.session.run())
             try:
-                await _until(running, lambda: has_read(len(entries) - 1))
+                await _until(running, has_read)
                 assert [place.agent for place in session.machine.replica.coordinators] == ["a", "c"]
                 log.entries.append(Leave("c", "c-1", "a", "a-1", "silent"))
                 await _until(running, lambda: group.asked != [])
@@ -166,6 +171,19 @@ def test_an_agent_buries_who_goes_while_it_looks_and_nobody_of_long_ago(tmp_path
         assert group.asked == [[NAME.removesuffix("b") + "c"]]
 
     asyncio.run(play())
+
+
+class CutLog(Log):
+    """begin: what is before this offset was deleted."""
+
+    def __init__(self, entries: Sequence[ClusterEntry], begin: int) -> None:
+        super().__init__(entries)
+        self._begin = begin
+
+    async def read_to_end(self) -> list[StampedEntry]:
+        if self.read < self._begin:
+            raise LogCutError(self._begin)
+        return await super().read_to_end()
 
 
 async def _until(running: asyncio.Task[str], holds: Callable[[], bool]) -> None:
