@@ -84,3 +84,12 @@ def job_of(context: TaskContext, address: ChannelAddress, query: str) -> WriteJo
         return job_from_json(text)
     told = client_of(address).ask(AskJob(query, number)).json
     return None if told is None else job_from_json(told)
+
+
+def needed_job_of(context: TaskContext, address: ChannelAddress, query: str) -> WriteJob:
+    """As `job_of`, for a task that may not end without having done anything. Raises StepFailedError (LOST) if its job is not
+    needed, too."""
+    job = job_of(context, address, query)
+    if job is None:
+        raise StepFailedError(FailureKind.LOST, "the step that this task was started for has not come")
+    return job

@@ -29,7 +29,6 @@ from kcontrol.adapters.spark.state.shards import (
     COMMIT_VALIDATION,
     OwnedShards,
     foreign_rows,
-    other_partitions,
     say_that_all_run,
 )
 from kcontrol.core.model import FailureKind
@@ -127,11 +126,10 @@ class StatePlans:
             names = " or ".join(self._bound.stateful_operators)
             raise StepFailedError(FailureKind.QUERY, f"{self._name}: {foreign_rows(names, *lost)}")
 
-    def _not_run(self, plan: KeptPlan) -> frozenset[int]:
+    def _not_run(self, plan: KeptPlan) -> tuple[int, ...]:
         if self._shards is None or not plan.runs_some:
-            return frozenset()
-        # With one partition only all rows are of shard 0.
-        return frozenset(range(plan.partitions)) - self._shards.owned
+            return ()
+        return self._shards.others(plan.partitions)
 
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """See `StepPlans`."""
@@ -193,12 +191,11 @@ class StatePlans:
         return made
 
     def _check_partitions(self, plan: KeptPlan, shards: OwnedShards, first: bool) -> None:
-        if not plan.runs_some:
-            if first:
-                say_that_all_run(self._bound.name)
-        elif plan.partitions not in (1, shards.of):
-            wrong = other_partitions(plan.partitions, shards.of)
+        wrong = shards.why_not(plan.partitions) if plan.runs_some else ""
+        if wrong:
             raise StepFailedError(FailureKind.QUERY, f"{self._name}: {wrong}")
+        if first and not plan.runs_some:
+            say_that_all_run(self._bound.name)
 
     def _source(self, name: str, tasks: int) -> DataFrame:
         """With at least so many tasks, of which the first ones are run."""

@@ -139,16 +139,17 @@ class Frames:
         """The same queries, each with its plan kept as one with state has it, without anybody being asked for batch frames, if
         that can be done with all of them."""
         for query in bound.queries:
-            why = why_not_with_state(query) or self._lacking_for_kept
+            why = self._why_not_kept(query)
             if why:
                 return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
         return replace(bound, queries=tuple(map(self._kept, bound.queries)), planning=ONCE)
 
     def _why_not(self, query: BoundQuery, frame: DataFrame) -> str:
         """Why the query can't be planned once; '' if it can. frame: as its function returned it."""
-        if query.stateful:
-            return why_not_with_state(query) or self._lacking_for_kept
-        return why_not_once(query, frame)
+        return self._why_not_kept(query) if query.stateful else why_not_once(query, frame)
+
+    def _why_not_kept(self, query: BoundQuery) -> str:
+        return why_not_with_state(query) or self._lacking_for_kept
 
     @cached_property
     def _lacking_for_kept(self) -> str:

@@ -30,14 +30,13 @@ from kcontrol.adapters.spark.channel.messages import (
 )
 from kcontrol.adapters.spark.source.step_offsets import (
     QUERY_PROPERTY,
+    AnyStepTask,
     StepOffsets,
     address_in,
     address_options,
     query_context,
 )
 from kcontrol.adapters.spark.values.json_types import json_columns
-from kcontrol.core.model import FailureKind
-from kcontrol.errors import StepFailedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,13 +108,6 @@ class SourceTask(InputPartition):
     placed_among: int
     """How many partitions the topic has, if records must lie where `partitioned_by` says; else 0."""
     digest_version: int
-
-
-@dataclass
-class AnyStepTask(InputPartition):
-    """Which source task of the input it is, in whatever step it runs."""
-
-    task: int
 
 
 def _columns(named: Iterable[tuple[str, str]]) -> StructType:
@@ -276,16 +268,12 @@ class AnyStepReader(DataSourceReader):
         return [AnyStepTask(task) for task in range(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from kcontrol.adapters.spark.channel.write_job import job_of
+        from kcontrol.adapters.spark.channel.write_job import job_of, needed_job_of
 
         assert isinstance(partition, AnyStepTask)
         context, query = query_context()
         with carried():
-            job = job_of(context, self._task.address, query)
-            if job is None and self._needed:
-                raise StepFailedError(
-                    FailureKind.LOST, "the step that this task was started for has not come"
-                )
+            job = (needed_job_of if self._needed else job_of)(context, self._task.address, query)
             if job is None:
                 return
             who = (job.serial, query, self._task.input, partition.task)

@@ -14,9 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kcontrol.adapters.spark.channel.client import client_of
 from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import AskReaders, BeginReading, ReportTaken, TaskRuns
-from kcontrol.adapters.spark.source.step_offsets import StepOffsets, address_in, query_context
-from kcontrol.core.model import FailureKind
-from kcontrol.errors import StepFailedError
+from kcontrol.adapters.spark.source.step_offsets import AnyStepTask, StepOffsets, address_in, query_context
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,13 +27,6 @@ class ExchangeTask(InputPartition):
     """Which source task of the exchange it is, in one attempt."""
 
     serial: int
-    task: int
-
-
-@dataclass
-class AnyStepExchangeTask(InputPartition):
-    """Which source task of the exchange it is, in whatever step it runs."""
-
     task: int
 
 
@@ -120,17 +111,13 @@ class AnyStepExchangeReader(DataSourceReader):
         self._task, self._tasks = _RunsReader(options, address_in(options)), int(options["tasks"])
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [AnyStepExchangeTask(task) for task in range(self._tasks)]
+        return [AnyStepTask(task) for task in range(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from kcontrol.adapters.spark.channel.write_job import job_of
+        from kcontrol.adapters.spark.channel.write_job import needed_job_of
 
-        assert isinstance(partition, AnyStepExchangeTask)
+        assert isinstance(partition, AnyStepTask)
         context, query = query_context()
         with carried():
-            job = job_of(context, self._task.address, query)
-            if job is None:
-                raise StepFailedError(
-                    FailureKind.LOST, "the step that this task was started for has not come"
-                )
+            job = needed_job_of(context, self._task.address, query)
         return self._task.rows(job.serial, partition.task)

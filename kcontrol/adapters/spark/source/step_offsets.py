@@ -7,9 +7,10 @@ inputs, a batch with one missing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
@@ -38,6 +39,13 @@ def address_options(address: ChannelAddress) -> dict[str, str]:
         "channel.secret": address.secret,
         "channel.fingerprint": address.fingerprint,
     }
+
+
+@dataclass
+class AnyStepTask(InputPartition):
+    """Which source task of its stream it is, in whatever step it runs."""
+
+    task: int
 
 
 class StepOffsets(DataSourceStreamReader):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +49,19 @@ class OwnedShards:
         if not all(0 <= shard < self.of for shard in self.owned):
             raise ValueError(f"shards are numbered from 0 to {self.of - 1}: {sorted(self.owned)}")
 
+    def others(self, partitions: int) -> tuple[int, ...]:
+        """Of a state in so many partitions those that the node does not run. With one only, all rows are of shard 0."""
+        return tuple(number for number in range(partitions) if number not in self.owned)
+
+    def why_not(self, partitions: int) -> str:
+        """What is wrong with rows behind a state that come in so many partitions; '' if nothing is."""
+        if partitions in (1, self.of):
+            return ""
+        return (
+            f"its rows come in {partitions} partitions and the pipeline has {self.of} shards: leave out what brings rows "
+            "together, deals them out or unites them after the state"
+        )
+
 
 def can_run_some(spark: SparkSession) -> bool:
     """Whether this Spark can run some partitions of a state without the others. Says so in the log if it can't: then every
@@ -82,14 +94,6 @@ def say_that_all_run(query: str) -> None:
     )
 
 
-def other_partitions(partitions: int, shards: int) -> str:
-    """What is wrong with rows that come in so many partitions."""
-    return (
-        f"its rows come in {partitions} partitions and the pipeline has {shards} shards: leave out what brings rows together, "
-        "deals them out or unites them after the state"
-    )
-
-
 def foreign_rows(names: str, written: int, read: int) -> str:
     """What is wrong where rows before operators with state were written and not read: nobody here runs their partition."""
     return (
@@ -116,14 +120,11 @@ class OwnedPartitions:
         """The rows of the owned partitions. Raises StepFailedError (QUERY) if the batch's partitions are not those of the
         state."""
         frame, partitions = self._some.of(batch)
-        if partitions not in (1, self._shards.of):
-            raise self._failed(other_partitions(partitions, self._shards.of))
+        wrong = self._shards.why_not(partitions)
+        if wrong:
+            raise self._failed(wrong)
         self._partitions = partitions
         return frame
-
-    @cached_property
-    def _others(self) -> tuple[int, ...]:
-        return tuple(shard for shard in range(self._shards.of) if shard not in self._shards.owned)
 
     def finish(self, execution: Any, batch_id: int) -> None:
         """After the job of the batch that `execution` (a MicroBatchExecution) runs, and before that records it.
@@ -138,8 +139,7 @@ class OwnedPartitions:
             self._check_run(writer)
         for number, readers in self._places.shuffles:
             self._check_rows(plan.p(number), readers, writers)
-        # With one partition only all rows are of shard 0.
-        others = tuple(shard for shard in self._others if shard < self._partitions)
+        others = self._shards.others(self._partitions)
         if others:
             known = self._finished is not None and self._finished == batch_id - 1
             ids = None if known else CurrentIds(self._spark, execution)
