@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from bench.regions.relay import placed_values_of
+from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.records import RegionCut
 from kcontrol.settings.cluster import ClusterSettings
@@ -25,8 +26,9 @@ KILL_EVERY = 25
 
 
 class _ReadOnce(Region):
-    """Reads each partition once, however many cuts are recomputed from it."""
+    """Reads each partition and each log of steps once, however many cuts are recomputed from them."""
 
+    made: Mapping[str, list[StepBoundary]] = {}
     ends: Mapping[Place, int]
     """As far as the last of these cuts reaches."""
 
@@ -38,8 +40,12 @@ class _ReadOnce(Region):
             for each in (*one.positions, *one.ends)
         }
         self.lying = cache(self._lying)
+        self.made = {name: self.boundaries(name) for name in NAMES}
         for cut in cuts.values():
             self.check_kept(cut)
+
+    def boundaries(self, name: str) -> list[StepBoundary]:
+        return self.made[name] if self.made else super().boundaries(name)
 
     def _rows(
         self, topic: str, ends: Mapping[Place, int], without: Container[int] = ()
