@@ -70,7 +70,7 @@ class Pipeline:
     changed.
     allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then
         differ from the log, and a node that has to do so halts the pipeline.
-    plan_once: have Spark plan queries once, not anew for each step, where all queries of the pipeline allow it.
+    plan_once: have Spark plan queries once, not anew for each step: each query that allows it.
         What they give is the same.
     max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
          one for rows to come to the nodes that write them.

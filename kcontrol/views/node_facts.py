@@ -46,8 +46,8 @@ class NodeFacts(Facts):
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
     planning: str = Field(
-        description="When Spark plans its queries: `once`, or `each step`, with the reason; '' if it has not "
-        "said."
+        description="When Spark plans its queries: `once`, or `each step`, with the reasons, or once but for those that are "
+        "named; '' if it has not said."
     )
     made_otherwise: str = Field(
         description="How what it computes with differs from what the last step was made with; '' if it "

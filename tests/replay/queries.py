@@ -172,6 +172,10 @@ def counted(events: DataFrame) -> Any:
     }
 
 
+def copied(events: DataFrame) -> Any:
+    return {"copies": fields(events).select("name", "n")}
+
+
 def doubled(events: DataFrame) -> Any:
     rows = fields(events).select("name", "n")
     return {"out": rows.union(rows)}

@@ -69,6 +69,12 @@ CASES = [
         {"out": (2, JSON), "more": (2, KEYED)},
         id="two queries",
     ),
+    pytest.param(
+        [queries.append, queries.counted, queries.copied],
+        ["events"],
+        {"out": (2, JSON), "more": (2, KEYED), "copies": (2, JSON)},
+        id="a stream, a kept plan and one without state",
+    ),
     pytest.param([queries.doubled], ["events"], {"out": (2, JSON)}, id="an input read twice"),
     pytest.param([queries.ranking], ["events"], {"out": (2, KEYED)}, id="aggregate, complete"),
     pytest.param(
@@ -105,7 +111,7 @@ def test_replays_to_the_same_digests(
         assert last in stepper.engine.openable() or stepper.bound.planning == ONCE, "then it can open any"
         await replay_from(stepper, 2)
         await replay_from(stepper, 0)
-        if stepper.bound.planning == ONCE:
+        if stepper.bound.planning.startswith(ONCE):
             await stepper.plan(False)
             await replay_from(stepper, 0)
         feed(stepper, inputs, STEPS + 1, dice)

@@ -118,7 +118,7 @@ def test_what_is_by_the_columns_of_the_exchange_is_right_on_two_nodes_and_on_one
             joined,
             {"out_1.send": 0, "out_2.send": 0, "out": 1},
             {"out_1": ("user", "item"), "out_2": ("user", "item")},
-            "each step: query 'out': it keeps state, and its plan has Join",
+            "once, each step where it can't be: query 'out': it keeps state, and its plan has Join",
         ),
         (
             twice,

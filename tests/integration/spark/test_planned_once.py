@@ -110,12 +110,19 @@ def test_a_query_that_means_something_else_in_a_batch_is_planned_for_each_step(
     assert bound.queries[0].once is None
 
 
-def test_one_query_that_is_run_as_a_stream_keeps_the_others_with_spark(
+def test_one_query_that_is_run_as_a_stream_leaves_the_others_planned_once(
     spark: SparkSession, server: ChannelServer
 ) -> None:
     bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["state with a watermark"][0]), spark, server.address)
-    assert bound.planning == "each step: query 'out1': it has a watermark"
-    assert bound.recorded == ("out0", "out1")
+    assert bound.planning == "once, each step where it can't be: query 'out1': it has a watermark"
+    assert bound.recorded == ("out1",)
+    assert [query.once is not None for query in bound.queries] == [True, False]
+
+
+def test_queries_that_are_all_run_as_streams_say_each_why(spark: SparkSession, server: ChannelServer) -> None:
+    (first, why), (second, another) = EACH_STEP["state with a watermark"], EACH_STEP["a subquery"]
+    bound = bind(pipeline_of(first, second), spark, server.address)
+    assert bound.planning == f"each step: query 'out0': {why}; query 'out1': {another}"
 
 
 def test_what_chaos_runs_without_state_is_one_query_that_is_planned_once(
@@ -155,6 +162,20 @@ def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
     assert bound.planning == "each step: query 'out0': it is another of batch frames"
 
 
+def test_only_the_function_that_gives_another_plan_is_left_to_spark(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    asked: list[int] = []
+
+    def fickle(frame: DataFrame) -> DataFrame:
+        asked.append(len(asked))
+        return frame.where(F.col("at") > len(asked))
+
+    bound = bind(pipeline_of(fickle, ONCE["as it is"]), spark, server.address)
+    assert bound.planning == "once, each step where it can't be: query 'out0': it is another of batch frames"
+    assert [query.once is not None for query in bound.queries] == [False, True]
+
+
 def test_a_function_that_refuses_batch_frames_is_left_to_spark(
     spark: SparkSession, server: ChannelServer
 ) -> None:
@@ -164,5 +185,5 @@ def test_a_function_that_refuses_batch_frames_is_left_to_spark(
         return frame
 
     bound = bind(pipeline_of(strict), spark, server.address)
-    assert bound.planning.startswith("each step: batch frames are refused: ")
+    assert bound.planning.startswith("each step: query 'out0': batch frames are refused: ")
     assert "streams only" in bound.planning

@@ -3,7 +3,7 @@ frames ready for the writer tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -25,7 +25,7 @@ from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_
 from kcontrol.adapters.spark.query.exchanging import Exchanges, MakeSent, check_sent
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.adapters.spark.query.lines import dead_lines, named_by_header, parsed_lines
-from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
+from kcontrol.adapters.spark.query.once import SWITCHED_OFF, each_step, is_the_same, planning_of, why_not_once
 from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
 from kcontrol.adapters.spark.query.outputs import output_plans, to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, json_beside, parsed
@@ -48,6 +48,8 @@ from kcontrol.errors import ConfigurationError
 _SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
 """What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query
 starts."""
+_ANOTHER = "it is another of batch frames"
+_A_STREAM = "the application's own frame is a stream"
 
 
 class Frames:
@@ -96,57 +98,59 @@ class Frames:
         return reader.format(SOURCE_NAME).options(**options).load()
 
     def planned_once(self, bound: BoundQueries, streams: Sequence[FrameQuery]) -> BoundQueries:
-        """The same queries, to be planned once if all of them can be.
+        """The same queries, to be planned once where that can be; the others are left to Spark's streams, each by itself.
 
-        streams: what the pipeline's functions gave for streaming frames; they are asked again, for batch
-        frames. With one query that Spark runs as a stream the others gain little, so all are left to it.
+        streams: what the pipeline's functions gave for streaming frames; they are asked again, for batch frames.
         """
         if bound.exchanges:
-            return self._all_kept(bound)
+            return self._kept_where_possible(bound)
         given = {item.name: item.frame for item in streams}
-        for query in bound.queries:
-            why = self._why_not(query, given.get(query.name, query.frame))
-            if why:
-                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
-        without_state = [query for query in bound.queries if not query.stateful]
+        without_state = [
+            query
+            for query in bound.queries
+            if not query.stateful and not why_not_once(query, given.get(query.name, query.frame))
+        ]
+        most = self._pipeline.layout.max_tasks
+        refused, frames = "", dict[str, DataFrame | None]()
+        if without_state:
+            try:
+                frames = self._batches(without_state, given, most)
+            except ConfigurationError as error:
+                refused = str(error)
 
         def again(name: str, tasks: int) -> DataFrame:
-            return self._batches(without_state, given, tasks)[name]
+            frame = self._batches(without_state, given, tasks)[name]
+            if frame is None:
+                raise ConfigurationError(f"query {name!r}: {_ANOTHER}")
+            return frame
 
-        most = self._pipeline.layout.max_tasks
-        try:
-            frames = self._batches(without_state, given, most) if without_state else {}
-        except ConfigurationError as error:
-            return replace(bound, planning=each_step(str(error)))
-        made = [
-            self._kept(query)
-            if query.stateful
-            else replace(query, once=frames[query.name], once_of=partial(again, query.name), most_tasks=most)
-            for query in bound.queries
-        ]
-        return replace(bound, queries=tuple(made), planning=ONCE)
+        def decided(query: BoundQuery) -> BoundQuery | str:
+            if query.stateful:
+                return self._why_not_kept(query) or self._kept(query)
+            frame = frames.get(query.name)
+            if frame is not None:
+                return replace(query, once=frame, once_of=partial(again, query.name), most_tasks=most)
+            return why_not_once(query, given.get(query.name, query.frame)) or refused or _ANOTHER
+
+        return _each_by_itself(bound, decided)
 
     def kept_as_given(self, bound: BoundQueries) -> BoundQueries:
-        """The same queries, to be planned once if all of them can be without anybody being asked for batch frames, as those
-        of an application that has made its own frames: if all have state."""
+        """The same queries, to be planned once where that can be without anybody being asked for batch frames, as those of an
+        application that has made its own: where they have state."""
         if not self._pipeline.plan_once:
             return replace(bound, planning=each_step(SWITCHED_OFF))
-        if not bound.exchanges and not all(query.stateful for query in bound.queries):
-            return replace(bound, planning=each_step("the application's own frames are streams"))
-        return self._all_kept(bound)
+        return self._kept_where_possible(bound)
 
-    def _all_kept(self, bound: BoundQueries) -> BoundQueries:
-        """The same queries, each with its plan kept as one with state has it, without anybody being asked for batch frames, if
-        that can be done with all of them."""
-        for query in bound.queries:
-            why = self._why_not_kept(query)
-            if why:
-                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
-        return replace(bound, queries=tuple(map(self._kept, bound.queries)), planning=ONCE)
+    def _kept_where_possible(self, bound: BoundQueries) -> BoundQueries:
+        """The same queries, each with its plan kept as one with state has it, so that nobody is asked for batch frames: of a
+        pipeline that exchanges rows all that allow it, else those of them that have state."""
 
-    def _why_not(self, query: BoundQuery, frame: DataFrame) -> str:
-        """Why the query can't be planned once; '' if it can. frame: as its function returned it."""
-        return self._why_not_kept(query) if query.stateful else why_not_once(query, frame)
+        def decided(query: BoundQuery) -> BoundQuery | str:
+            if not bound.exchanges and not query.stateful:
+                return _A_STREAM
+            return self._why_not_kept(query) or self._kept(query)
+
+        return _each_by_itself(bound, decided)
 
     def _why_not_kept(self, query: BoundQuery) -> str:
         return why_not_with_state(query) or self._lacking_for_kept
@@ -173,11 +177,11 @@ class Frames:
 
     def _batches(
         self, queries: Sequence[BoundQuery], given: Mapping[str, DataFrame], tasks: int
-    ) -> dict[str, DataFrame]:
-        """By query, what the pipeline's functions give for batch frames with so many tasks, ready for the writer tasks.
+    ) -> dict[str, DataFrame | None]:
+        """By query, what the pipeline's functions give for batch frames with so many tasks, ready for the writer tasks; None
+        where they do something else with their records than with those of streaming frames.
 
-        Raises ConfigurationError if they refuse them, or do something else with their records than with those of
-        streaming frames.
+        Raises ConfigurationError if they refuse them.
         """
         try:
             with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
@@ -185,11 +189,7 @@ class Frames:
         except ConfigurationError as error:
             raise ConfigurationError(f"batch frames are refused: {error}") from None
         found = {item.name: item for item in again}
-        frames = {query.name: self._batch_of(query, given.get(query.name), found, tasks) for query in queries}
-        for name, frame in frames.items():
-            if frame is None:
-                raise ConfigurationError(f"query {name!r}: it is another of batch frames")
-        return {name: frame for name, frame in frames.items() if frame is not None}
+        return {query.name: self._batch_of(query, given.get(query.name), found, tasks) for query in queries}
 
     @without_call_sites()
     def _batch_of(
@@ -295,6 +295,17 @@ class Frames:
             source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by
         }
         return scattered(plan_of(frame), partitioned_by)
+
+
+def _each_by_itself(bound: BoundQueries, decided: Callable[[BoundQuery], BoundQuery | str]) -> BoundQueries:
+    """The same queries as they were decided on, and what is said of it.
+
+    decided: the query as it is planned once, or why it isn't.
+    """
+    found = {query.name: decided(query) for query in bound.queries}
+    whys = {name: each for name, each in found.items() if isinstance(each, str)}
+    queries = tuple(query if isinstance(each := found[query.name], str) else each for query in bound.queries)
+    return replace(bound, queries=queries, planning=planning_of(whys, len(queries)))
 
 
 def _placed_by(source: Input) -> dict[str, str] | None:

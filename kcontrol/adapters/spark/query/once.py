@@ -9,7 +9,7 @@ the same operators and expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import DataFrame
 
@@ -34,6 +34,17 @@ _METRICS = "CollectMetrics"
 def each_step(why: str) -> str:
     """What a node says of its queries when Spark plans them for each step."""
     return f"each step: {why}"
+
+
+def planning_of(whys: Mapping[str, str], queries: int) -> str:
+    """What a node says of so many queries, each decided on by itself.
+
+    whys: by query that is planned for each step, why it is.
+    """
+    said = "; ".join(f"query {name!r}: {why}" for name, why in whys.items())
+    if not said:
+        return ONCE
+    return each_step(said) if len(whys) == queries else f"{ONCE}, each step where it can't be: {said}"
 
 
 def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
