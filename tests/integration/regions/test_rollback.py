@@ -67,7 +67,9 @@ class Rolled(Region):
         while True:
             try:
                 plans, as_of = asyncio.run(
-                    plan_region_rollback(self.settings, "all", to_cut, (), self.home / "home")
+                    plan_region_rollback(
+                        self.settings, "all", to_cut, (), self.home / "home", timeout_s=self.answer_s
+                    )
                 )
                 assert [plan.pipeline for plan in plans] == list(NAMES), "writers first"
                 asked = request_of("all", RegionRequestKind.ROLLBACK, "a test")
