@@ -22,6 +22,7 @@ from kcontrol.core.regions.leading import (
     began,
     is_to_be_checked,
     next_change,
+    refused_abandon,
     refused_cut,
     taken_over,
 )
@@ -227,7 +228,7 @@ class RegionSession:
         """Nobody is taken back any more before it is written who is."""
         rollback = self._value.rollback
         cut = None if rollback is None else self._view.cuts.get(rollback.to_cut)
-        if rollback is not None and cut is not None:
+        if rollback is not None and cut is not None and not refused_abandon(request, rollback):
             self._back = rollback.request_id, await self._members.give_up(cut, rollback)
         self._checked = RollbackChecked(request.request_id, self._value.definition_id)
 

@@ -31,6 +31,7 @@ from kcontrol.core.regions.records import (
 )
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
+from kcontrol.requests.region_rollbacks import rollback_meant
 from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import check_region_name
@@ -209,19 +210,27 @@ async def _planned_once(
 
 
 async def abandon_rollback(
-    cluster: ClusterSettings, region: str, by: str, why: str, timeout_s: float
+    cluster: ClusterSettings, region: str, to_cut: int | None, by: str, why: str, timeout_s: float
 ) -> RegionAnswer:
     """Give up the rollback under way, also where it can't be completed. `why` says who is back, `seq_id` at which cut.
+    to_cut: of the one that is meant; None: that which is found.
 
-    Raises NotNowError: none is under way, or nobody is in charge of the region. RetriableError: nothing in time. NotFoundError.
+    Raises NotNowError: none is under way, or another one. RetriableError: nothing in time. NotFoundError.
     """
     async with region_reader(cluster, region) as reader:
-        newest = (await reader.look()).newest
-        if newest is None or newest.rollback is None:
-            raise NotNowError(f"region {region!r}: no rollback of it is under way")
-    request = request_of(region, RegionRequestKind.ROLLBACK, by)
-    answer, _ = await ask_region(cluster, replace(request, why=why, as_of=newest.number), timeout_s)
+        request = abandon_request(region, await reader.look(), to_cut, None, by, why)
+    answer, _ = await ask_region(cluster, request, timeout_s)
     return answer
+
+
+def abandon_request(
+    region: str, view: RegionLogView, to_cut: int | None, as_of: int | None, by: str, why: str
+) -> RegionRequest:
+    """It names the rollback under way. Raises what `rollback_meant` does."""
+    rollback = rollback_meant(region, view, to_cut, as_of)
+    number = 0 if view.newest is None else view.newest.number
+    request = request_of(region, RegionRequestKind.ROLLBACK, by)
+    return replace(request, why=why, as_of=number, gives_up=rollback.request_id)
 
 
 async def delete_region(cluster: ClusterSettings, region: str) -> None:

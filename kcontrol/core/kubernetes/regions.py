@@ -47,9 +47,14 @@ def request_id_of(region: Mapping[str, Any], kind: RegionRequestKind, wish: str)
     return f"{BY}-{meta_of(region).uid}-{kind}-{wish}"
 
 
+def abandon_id_of(region: Mapping[str, Any], wish: str) -> str:
+    """The same of a rollback that is given up, which no rollback has."""
+    return f"{BY}-{meta_of(region).uid}-abandon-{wish}"
+
+
 def requests_of(region: Mapping[str, Any], at_ms: int) -> list[RegionRequest]:
     """What is asked for and was not yet: each id once, whoever asks for something else later. But for a rollback, which is
-    looked at first."""
+    looked at first, and of one that is given up."""
     spec, meta = region["spec"], meta_of(region)
     asked = (region.get("status") or {}).get("asked") or {}
     found = []

@@ -75,6 +75,7 @@ class RegionRequest:
     region's triggers; '': a person's. force: of a reset: with more attempts than are left.
     Of a rollback: to_cut: the cut; 0: to none, and the one under way is given up. why: the reason that was given; leave_behind:
     who has read what will be void, and is left as it is; as_of: the number of the newest change that whoever asks has seen.
+    gives_up: of one to none: the `request_id` of the rollback that is meant; '': whichever is under way.
     """
 
     region: str
@@ -89,6 +90,7 @@ class RegionRequest:
     leave_behind: tuple[str, ...] = ()
     as_of: int = 0
     member: str = ""
+    gives_up: str = ""
 
 
 class SaidKind(StrEnum):

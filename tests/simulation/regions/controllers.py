@@ -48,6 +48,7 @@ CUTS = "a cut is in the log with the change that completed its drain, and its nu
 ANSWERED = "a request that counts is answered once faults have ended"
 BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
 AFTER = "a cut counts once every participant has saved its part"
+MEANT = "who gives up a rollback gives up the one that they mean, and no other"
 VOID = "what is void is no cut any more"
 MAY = "a drain is begun by the period, by a person, or by a member that may ask, and then in its name"
 FRESH = "a drain that was asked for is begun after it was asked for"
@@ -158,7 +159,7 @@ class RegionWorld:
         )
         if settings.participants:
             settings = replace(settings, members=(*MEMBERS, OUTSIDE))
-        self._asks = Random(seed)
+        self._asks, self._means = Random(seed), Random(seed)
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
         self.losing = LostAlarms()
@@ -174,6 +175,8 @@ class RegionWorld:
         self.asked_at: dict[str, int] = {}
         self.as_of: dict[str, int] = {}
         self.askers: dict[str, str] = {}
+        self.meant: dict[str, str] = {}
+        """By the request that gives a rollback up: the one that it names, or ''."""
         self._started = self._requests = self._led_from = self._pods_said = 0
         self._view, self._read = RegionLogView(), 0
 
@@ -303,9 +306,14 @@ class RegionWorld:
         to_cut = self.random.choice(sorted(view.cuts))
         if view.newest.rollback is not None and self._asks.random() < 0.7:
             to_cut = 0
+            now = view.newest.rollback.request_id
+            self.meant[f"q{self._requests}"] = self._means.choice(("", now, now, *self.as_of))
         as_of = max(0, view.newest.number - self.random.choice((0, 0, 20)))
         self.asked.wanted[kind] = RegionRequest(
-            REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
+            *(REGION, kind, "ana", 0, f"q{self._requests}"),
+            to_cut=to_cut,
+            as_of=as_of,
+            gives_up=self.meant.get(f"q{self._requests}", ""),
         )
         self.as_of[f"q{self._requests}"] = as_of
         if self._asks.random() < 0.5:
@@ -417,12 +425,14 @@ class RegionWorld:
             asked = (
                 value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
             )
-            require(self.as_of[asked] >= self._led_from, BACK, now)
+            require(bool(self.meant.get(asked)) or self.as_of[asked] >= self._led_from, BACK, now)
         if before.rollback is None or now.rollback is not None:
             return
         back = set(MEMBERS)
         if now.gives_up:
             self.counts["given up"] += 1
+            meant = self.meant[value_of(now).answers[kind].request_id]
+            require(meant in ("", before.rollback.request_id), MEANT, now)
             said = value_of(now).answers[kind].why.partition("; not: ")[0].partition(": ")[2]
             back &= set(said.split(", "))
         require(back <= self.back(before.rollback.request_id), BACK, (back, now))
