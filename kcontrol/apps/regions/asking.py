@@ -12,16 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
-from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
-from kcontrol.apps.cuts import specs_of
 from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
-from kcontrol.core.regions.graph import graph_of, refused_graph
 from kcontrol.core.regions.leading import refused_cut
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, refused_asker
+from kcontrol.core.regions.model import refused_asker
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionDefinition,
@@ -123,38 +119,6 @@ async def region_reader(cluster: ClusterSettings, region: str) -> AsyncIterator[
         yield RegionReader(region, asked, log)
     finally:
         await asyncio.gather(asked.close(), log.close())
-
-
-async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: str) -> bool:
-    """Define a region, or define it anew; False: it was so already.
-
-    Raises NotFoundError: there is no such pipeline. ConfigurationError: they can't be at one moment, or one is of another
-    region. TopicError, AccessError, RetriableError.
-    """
-    refused = refused_graph(graph_of((await specs_of(cluster, settings.pipelines)).values()))
-    if refused:
-        raise ConfigurationError(f"region {settings.region!r}: {refused}")
-    await asyncio.to_thread(ensure_regions_topic, cluster)
-    await asyncio.to_thread(ensure_region_log, cluster, settings.region, (Operation.READ,))
-    asked = KafkaAskedRegions(cluster)
-    try:
-        await asked.look()
-        before = asked.definitions.get(settings.region)
-        if before is not None and before.settings == settings:
-            return False
-        for other in asked.definitions.values():
-            shared = sorted(set(other.settings.pipelines) & set(settings.pipelines))
-            if other.region != settings.region and shared:
-                raise ConfigurationError(
-                    f"region {settings.region!r}: pipeline {shared[0]!r} is of region {other.region!r}, and would be held by "
-                    "both. A pipeline is in one region at most"
-                )
-        at_ms, request_id = SystemClock().now_ms(), uuid4().hex
-        incarnation = request_id if before is None else before.incarnation
-        await asked.ask(RegionDefinition(settings.region, settings, by, at_ms, request_id, incarnation))
-    finally:
-        await asked.close()
-    return True
 
 
 async def plan_region_rollback(

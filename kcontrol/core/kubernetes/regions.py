@@ -7,7 +7,7 @@ from typing import Any
 
 from kcontrol.core.kubernetes.resources import API_VERSION, REGION_OPERATOR, Manifest, meta_of, owner_of
 from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import RegionSettings, Trigger
+from kcontrol.core.regions.model import DrainMode, RegionSettings, Trigger
 from kcontrol.core.regions.records import RegionPods, RegionRequest, RegionRequestKind
 
 BY = "kubernetes"
@@ -33,6 +33,7 @@ def settings_of(region: Mapping[str, Any]) -> RegionSettings:
         keep_cuts=spec["keepCuts"],
         participants=participants,
         participant_lease_ms=round(spec["participantLease"] * 1000),
+        drain=DrainMode(spec["drain"]),
     )
 
 

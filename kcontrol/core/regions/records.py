@@ -57,7 +57,8 @@ class RegionEventKind(StrEnum):
 class RegionDefinition:
     """`REGION/definition` in the topic of regions: the newest counts. request_id: each time that it is written another one.
     incarnation: another one for each region of this name, so that one which was deleted and is defined again is known from one
-    that is defined anew; '': begun by an older version."""
+    that is defined anew; '': begun by an older version. follows: the `request_id` of the one that stood when it was made; '':
+    none did, or an older version has made it."""
 
     region: str
     settings: RegionSettings
@@ -65,6 +66,7 @@ class RegionDefinition:
     at_ms: int
     request_id: str
     incarnation: str = ""
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

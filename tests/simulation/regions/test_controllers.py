@@ -35,6 +35,7 @@ from tests.simulation.regions.controllers import (
     MAY,
     MEANT,
     ONE_WRITES,
+    STANDS,
     RegionWorld,
 )
 from tests.simulation.regions.definer import BEGINS_FREE, STAYS_HELD
@@ -67,6 +68,7 @@ def test_no_schedule_of_controllers_breaks_an_invariant() -> None:
     assert counts["deleted while held"] > 3, counts
     assert counts["defined anew"] > 3, counts
     assert counts["given up"] > 3, counts
+    assert counts["stopped drains"] > 3, counts
     assert counts["alarms lost"] > 2 * _SCHEDULES, counts
 
 
@@ -169,6 +171,11 @@ def _whichever_is_under_way_is_given_up() -> AbstractContextManager[object]:
     return rules
 
 
+def _only_who_is_held_stands() -> AbstractContextManager[object]:
+    """As it was: whatever the region's settings say."""
+    return patch.object(Region, "stands", property(lambda region: region.holds_next))
+
+
 def _one_that_was_deleted_goes_on() -> AbstractContextManager[object]:
     return patch.object(leading, "_is_another", lambda value, definition: False)
 
@@ -190,6 +197,7 @@ def _whoever_defines_it_anew_lets_all_go() -> AbstractContextManager[object]:
         (_an_alarm_is_set_before_it_is_written, (AGAIN,)),
         (_who_gives_up_keeps_later_cuts, (BACK,)),
         (_whichever_is_under_way_is_given_up, (MEANT,)),
+        (_only_who_is_held_stands, (STANDS,)),
         (_one_that_was_deleted_goes_on, (BEGINS_FREE,)),
         (_whoever_defines_it_anew_lets_all_go, (STAYS_HELD,)),
     ],
