@@ -19,7 +19,8 @@ from examples.processes import KcontrolProcess, alive
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.pipeline_logs import pipeline_logs
-from kcontrol.apps.regions.asking import apply_region, ask_region, region_reader, request_of
+from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
+from kcontrol.apps.regions.defining import apply_region
 from kcontrol.apps.submit import submit
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.log_view import RegionLogView

@@ -22,9 +22,9 @@ from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.model import HoldPhase, ReadLimit, StepBoundary
 from kcontrol.core.regions.cut import PipelineCut, Place, in_flight, written_after
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph
+from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.wave import (
     DrainAnswer,
-    DrainMode,
     DrainOrder,
     begin_drain,
     hear_answer,

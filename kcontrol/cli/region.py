@@ -10,18 +10,18 @@ from typing import Any
 import click
 
 from kcontrol.apps.regions.asking import (
-    apply_region,
     ask_region,
     delete_region,
     region_reader,
     request_of,
 )
+from kcontrol.apps.regions.defining import apply_region
 from kcontrol.apps.show import time_text
 from kcontrol.cli.inputs import asked_by
 from kcontrol.cli.options import cluster_option, debug_option, json_option, timeout_option
 from kcontrol.cli.region_rollback import rollback
 from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import MemberPart
+from kcontrol.core.regions.model import DrainMode, MemberPart
 from kcontrol.core.regions.records import RegionCut, RegionDefinition, RegionRecord, RegionRequestKind
 from kcontrol.definition.durations import span_text
 from kcontrol.definition.region_file import region_settings
@@ -221,7 +221,8 @@ def _status_lines(definition: RegionDefinition, view: RegionLogView) -> list[str
         f"region     {definition.region}: {state}{held}",
         f"pipelines  {', '.join(settings.members)}; {settings.trigger}"
         + (f", every {span_text(settings.period_ms)}" if settings.trigger == "periodic" else "")
-        + (f", by {', '.join(settings.triggers)} and by persons" if settings.triggers else ""),
+        + (f", by {', '.join(settings.triggers)} and by persons" if settings.triggers else "")
+        + (f"; drains are {settings.drain}" if settings.drain is DrainMode.STOPPED else ""),
     ]
     if newest is not None and newest.happened.why:
         lines.append(f"last       {newest.happened.kind}: {newest.happened.why}")

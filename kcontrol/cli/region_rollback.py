@@ -36,7 +36,8 @@ from kcontrol.settings.cluster import ClusterSettings
 @click.option(
     "--abandon",
     is_flag=True,
-    help="Instead: give up the rollback under way, which can't be completed, and say which pipelines are back.",
+    help="Instead: give up the rollback under way (with --to-cut N, if it is to that cut), which can't be completed, and say "
+    "which pipelines are back.",
 )
 @why_option
 @click.option(
@@ -76,11 +77,13 @@ def rollback(
     Examples:  kcontrol region rollback end-of-day --to-cut 17 --why "wrong rate since 10:12"
                kcontrol region rollback end-of-day --abandon --why "totals was deleted"
     """
-    if abandon == (to_cut is not None) or (abandon and (only_plan or leave_behind)):
-        raise click.UsageError("give --to-cut N, or --abandon alone")
-    if to_cut is None:
-        _abandon(cluster, region, why, timeout_s, as_json=as_json)
+    if abandon and (only_plan or leave_behind):
+        raise click.UsageError("with --abandon give --why and --to-cut, and no other option of a rollback")
+    if abandon:
+        _abandon(cluster, region, to_cut, why, timeout_s, as_json=as_json)
         return
+    if to_cut is None:
+        raise click.UsageError("give --to-cut N, or --abandon")
     own = own_checkpoints(nodes_dir(work_dir))
     plans, as_of = asyncio.run(
         plan_region_rollback(cluster, region, to_cut, leave_behind, own, timeout_s=timeout_s)
@@ -93,8 +96,10 @@ def rollback(
     click.echo(json.dumps(facts) if as_json else _text(facts))
 
 
-def _abandon(cluster: ClusterSettings, region: str, why: str, timeout_s: float, *, as_json: bool) -> None:
-    answer = asyncio.run(abandon_rollback(cluster, region, asked_by(), why, timeout_s))
+def _abandon(
+    cluster: ClusterSettings, region: str, to_cut: int | None, why: str, timeout_s: float, *, as_json: bool
+) -> None:
+    answer = asyncio.run(abandon_rollback(cluster, region, to_cut, asked_by(), why, timeout_s))
     if as_json:
         facts = {"region": region, "to_cut": answer.seq_id, "rolled_back": False, "abandoned": answer.why}
         click.echo(json.dumps(facts))

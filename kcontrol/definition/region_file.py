@@ -11,6 +11,7 @@ max_reset_attempts = 5
 keep_cuts = 1000
 participants = ["mq-bridge"]    # members that are no pipelines
 participant_lease = "30 s"
+drain = "aligned"               # or "stopped": pipelines stand until all have come to their cut
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kcontrol.core.regions.model import RegionSettings, Trigger, refused_settings
+from kcontrol.core.regions.model import DrainMode, RegionSettings, Trigger, refused_settings
 from kcontrol.definition.durations import PositiveDuration, duration_ms
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_pipeline_name, check_region_name
@@ -37,7 +38,8 @@ class RegionFile(BaseModel):
     up. reset_timeout: a reset that takes longer is tried again. max_reset_attempts: in a row, without a completed drain in
     between; by default 5, or 1,000 where drains are made when somebody asks. keep_cuts: so many of the newest stay in the
     log. participants: members that are no pipelines, and speak for themselves. participant_lease: one that says nothing for
-    so long is taken for gone.
+    so long is taken for gone. drain: `aligned`, or `stopped`, where a pipeline that has come to its cut stands until all
+    members have done their part.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -53,6 +55,7 @@ class RegionFile(BaseModel):
     keep_cuts: int = _DEFAULTS.keep_cuts
     participants: list[str] = []
     participant_lease: PositiveDuration = _DEFAULTS.participant_lease_ms
+    drain: str = DrainMode.ALIGNED.value
 
 
 def _attempts(found: RegionFile) -> int:
@@ -78,6 +81,8 @@ def region_settings(file: Path) -> RegionSettings:
         raise ConfigurationError(f"{file}: {wrong}") from None
     if found.trigger not in set(Trigger):
         raise ConfigurationError(f"{file}: trigger is {found.trigger!r}: choose from {', '.join(Trigger)}")
+    if found.drain not in set(DrainMode):
+        raise ConfigurationError(f"{file}: drain is {found.drain!r}: choose from {', '.join(DrainMode)}")
     settings = RegionSettings(
         region=check_region_name(found.region),
         members=tuple(map(check_pipeline_name, [*found.pipelines, *found.participants])),
@@ -90,6 +95,7 @@ def region_settings(file: Path) -> RegionSettings:
         keep_cuts=found.keep_cuts,
         participants=tuple(found.participants),
         participant_lease_ms=duration_ms(found.participant_lease),
+        drain=DrainMode(found.drain),
     )
     refused = refused_settings(settings)
     if refused:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kcontrol.core.regions.definitions import shared_pipelines
 from kcontrol.core.regions.history import folded
 from kcontrol.core.regions.leading import (
     NOT_CHECKED,
@@ -22,6 +23,7 @@ from kcontrol.core.regions.leading import (
     began,
     is_to_be_checked,
     next_change,
+    refused_abandon,
     refused_cut,
     taken_over,
 )
@@ -197,8 +199,9 @@ class RegionSession:
         ]
         self._pods = self._pods.listened(self._asked.pods(self._region), now_ms)
         perhaps, away = self._pods.doubts(now_ms, self._times.pods_lease_ms)
+        shared = shared_pipelines(settings, (one.settings for one in self._asked.definitions.values()))
         unknown, ill = [one for one, _ in doubts if one], [one for _, one in doubts if one]
-        unknown, ill = [*unknown, *perhaps], [*ill, *away]
+        unknown, ill = [*unknown, *perhaps], [*ill, *away, *shared]
         healthy = pipelines.healthy
         if ill or healthy is False:
             healthy = False
@@ -227,7 +230,7 @@ class RegionSession:
         """Nobody is taken back any more before it is written who is."""
         rollback = self._value.rollback
         cut = None if rollback is None else self._view.cuts.get(rollback.to_cut)
-        if rollback is not None and cut is not None:
+        if rollback is not None and cut is not None and not refused_abandon(request, rollback):
             self._back = rollback.request_id, await self._members.give_up(cut, rollback)
         self._checked = RollbackChecked(request.request_id, self._value.definition_id)
 
@@ -276,15 +279,15 @@ class RegionSession:
         if region.state is RegionState.DRAINING:
             self._in_line = frozenset()
             if self._cut is None or self._cut[0] != number:
-                made = await self._members.drain(number, stays=region.holds_next)
+                made = await self._members.drain(number, stays=region.stands)
                 self._cut = None if made is None else (number, made)
                 self._waits += self._members.waits_for
             else:
-                await self._stay_or_go_on(number, stays=region.holds_next)
+                await self._stay_or_go_on(number, stays=region.stands)
             self._waits += _late(region)
             return
         if region.state is RegionState.PENDING:
-            await self._stay_or_go_on(number, stays=region.holds_next)
+            await self._stay_or_go_on(number, stays=region.stands)
             self._waits += _late(region)
             return
         self._cut = None

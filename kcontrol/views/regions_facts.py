@@ -97,6 +97,9 @@ class RegionFacts(Facts):
     pipelines: list[RegionMemberFacts]
     trigger: str = Field(description="What begins a drain: periodic, or operator_driven: when somebody asks.")
     triggers: list[str] = Field(description="The members that may ask then; persons always may.")
+    drain: str = Field(
+        description="When pipelines that have come to their cut go on: aligned; stopped: once all members have done their part."
+    )
     starts: list[str] = Field(
         description="The pipelines at which a drain begins: they read nothing that another of the region writes. Empty: it is "
         "not known yet, or one was deleted."
@@ -187,6 +190,7 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         pipelines=members,
         trigger=settings.trigger.value,
         triggers=list(settings.triggers),
+        drain=settings.drain.value,
         starts=[] if beat is None else list(beat.starts),
         last_completed=0 if newest is None else newest.last_completed_seq_id,
         going_back_to=0 if newest is None or newest.rollback is None else newest.rollback.to_cut,

@@ -4,7 +4,8 @@ writes.
 CRASH_AT=7 python -m tests.support.crashing_region region-controller ...
 
 Odd numbers: before the record (1: the first); even ones: after it was acknowledged (2: the first). With CRASH_BY=SIGSTOP
-it stops there instead, and goes on when it is told to: so that something else can be killed at that record.
+it stops there instead, and goes on when it is told to: so that something else can be killed at that record. With
+CRASH_AFTER_RESETS=1 it does so once it has reset so many pipelines, wherever that is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kcontrol.apps.held_pipeline import HeldPipeline
 from kcontrol.cli.main import main
 from kcontrol.core.regions.records import RegionBeat
 
-_points = itertools.count(1)
+_points, _resets = itertools.count(1), itertools.count(1)
 
 
 def _reach() -> None:
@@ -50,6 +51,8 @@ def _instrument() -> None:
     async def resetting(self: Any, *arguments: Any, **rest: Any) -> None:
         _reach()
         await commit_reset(self, *arguments, **rest)
+        if next(_resets) == int(os.environ.get("CRASH_AFTER_RESETS", "0")):
+            os.kill(os.getpid(), signal.SIGKILL)
         _reach()
 
     KafkaTransaction.commit_reset = resetting  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from kcontrol.adapters.http.plane import ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.regions import ACCEPTED, BY, TheRegion
 from kcontrol.adapters.http.resets import MAX_LEFT, MAX_TEXT, By, OnlyPlan, Unseen, VoidRecords
-from kcontrol.requests.region_rollbacks import RollbackOrder
+from kcontrol.requests.region_rollbacks import AbandonOrder, RollbackOrder
 
 router = APIRouter(prefix="/v1/regions/{region}", tags=["regions"])
 
@@ -41,6 +41,37 @@ class WantedRollback(BaseModel):
         "request again takes nothing more back.",
     )
     plan: OnlyPlan = False
+
+
+class UnwantedRollback(BaseModel):
+    """Which rollback is given up."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    to_cut: int = Field(
+        ge=1,
+        le=2**63 - 1,
+        description="The cut that it takes the pipelines back to, as the region's `going_back_to` shows it. Refused where "
+        "another one is under way.",
+    )
+    as_of: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="A change of the region at which it was under way: refused if another one to the same cut is by now.",
+    )
+    why: str = Field(default="", max_length=MAX_TEXT, description="For whoever reads the logs.")
+    by: By = ""
+
+
+class AbandonAnswer(BaseModel):
+    """What is asked for."""
+
+    region: str
+    to_cut: int
+    request_id: str = Field(
+        description="By which the region's `answers` name it once it is given up, with who is back in `why`, or it was refused."
+    )
 
 
 class BackAnswer(BaseModel):
@@ -102,3 +133,12 @@ async def rollback(plane: ThePlane, found: TheRegion, body: WantedRollback) -> R
             for one in told.pipelines
         ],
     )
+
+
+@router.post("/rollback/abandon", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def abandon(plane: ThePlane, found: TheRegion, body: UnwantedRollback) -> AbandonAnswer:
+    """Give up the rollback under way, which can't be completed: who is back is back, the others stay where they are, and later
+    cuts are void. Refused by servers that were not started with --allow-resets."""
+    order = AbandonOrder(found.definition.region, body.to_cut, body.why, body.by or BY, body.as_of)
+    told = await asyncio.shield(asyncio.ensure_future(plane.rollbacks(order)))
+    return AbandonAnswer(region=told.region, to_cut=told.to_cut, request_id=told.request_id)

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.apps.regions.asking import RegionReader, apply_region, delete_region, region_reader
+from kcontrol.apps.regions.asking import RegionReader, delete_region, region_reader
+from kcontrol.apps.regions.defining import apply_region
 from kcontrol.core.kubernetes.regions import BY
 from kcontrol.core.model import Status
 from kcontrol.core.regions.log_view import RegionLogView

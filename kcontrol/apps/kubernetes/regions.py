@@ -12,6 +12,7 @@ from kcontrol.apps.kubernetes.kafka_side import KafkaSide
 from kcontrol.apps.kubernetes.making import made
 from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
 from kcontrol.apps.kubernetes.scene import Scene, seconds_since, utc
+from kcontrol.core.kubernetes.abandons import abandon_status
 from kcontrol.core.kubernetes.conditions import Condition, status_with
 from kcontrol.core.kubernetes.regions import (
     defined_by,
@@ -132,7 +133,8 @@ class RegionsPass:
         await self._kafka.say_pods(pods_of(region, away, self._clock.now_ms()))
         newest = await self._kafka.newest_rollback(meta.name)
         rollback, conditions = rollback_status(await self._rollbacks.said(region, view, newest))
-        status = {**_shown(region, view, away, asked), **rollback}
+        given_up = abandon_status(await self._rollbacks.given_up(region, view, newest))
+        status = {**_shown(region, view, away, asked), **rollback, **given_up}
         await self._say(region, status, Condition("Defined", True, "Defined"), *conditions)
 
     async def _deleted(self, region: Manifest) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Collection
 
-from kcontrol.core.kubernetes.regions import defined_by, request_id_of
+from kcontrol.core.kubernetes.abandons import abandon_in_log, wanted_abandon
+from kcontrol.core.kubernetes.regions import abandon_id_of, defined_by, request_id_of
 from kcontrol.core.kubernetes.resources import Manifest, meta_of
 from kcontrol.core.kubernetes.rollbacks import (
     NOT_NOTED,
@@ -19,7 +20,7 @@ from kcontrol.core.kubernetes.rollbacks import (
 from kcontrol.core.regions.log_view import RegionLogView
 from kcontrol.core.regions.records import RegionRequest, RegionRequestKind
 from kcontrol.errors import KcontrolError, RetriableError
-from kcontrol.requests.region_rollbacks import RollbackFacts, RollbackOrder, Rollbacks
+from kcontrol.requests.region_rollbacks import AbandonOrder, RollbackFacts, RollbackOrder, Rollbacks
 
 _log = logging.getLogger("kcontrol.kubernetes")
 
@@ -72,6 +73,25 @@ class RollbacksAsked:
         async with asyncio.timeout(_LOOK_S):
             return await self._roll_back(order)
 
+    async def given_up(
+        self, region: Manifest, view: RegionLogView, newest: RegionRequest | None
+    ) -> RollbackSaid | None:
+        """What became of the wish to give a rollback up, which is asked for if nothing is known of it; None: there is none.
+        newest: as `rollback_in_log` has it. Raises RetriableError."""
+        wanted = wanted_abandon(region)
+        if not wanted:
+            return None
+        known = abandon_in_log(region, view, newest)
+        if known is not None:
+            return known
+        try:
+            await self._roll_back(_abandon_of(region))
+        except RetriableError:
+            raise
+        except KcontrolError as error:
+            return RollbackSaid(wanted, RollbackStage.REFUSED, str(error))
+        return RollbackSaid(wanted, RollbackStage.ASKED, NOT_NOTED)
+
     async def forget(self, uids: Collection[str]) -> None:
         """All but these."""
         for uid in [uid for uid in self._looks if uid not in uids]:
@@ -97,6 +117,18 @@ def _order_of(region: Manifest) -> RollbackOrder:
         leave_behind=tuple(wish.get("leaveBehind", ())),
         as_of=wish["asOf"],
         request_id=request_id_of(region, RegionRequestKind.ROLLBACK, wish["id"]),
+    )
+
+
+def _abandon_of(region: Manifest) -> AbandonOrder:
+    wish = region["spec"]["abandonRequest"]
+    return AbandonOrder(
+        region=meta_of(region).name,
+        to_cut=wish["toCut"],
+        why=wish.get("why", ""),
+        by=defined_by(region),
+        as_of=wish["asOf"],
+        request_id=abandon_id_of(region, wish["id"]),
     )
 
 

@@ -12,16 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.kafka.regions.log import KafkaRegionLog
-from kcontrol.adapters.kafka.regions.topics import ensure_region_log, ensure_regions_topic
-from kcontrol.apps.cuts import specs_of
 from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
-from kcontrol.core.regions.graph import graph_of, refused_graph
 from kcontrol.core.regions.leading import refused_cut
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, refused_asker
+from kcontrol.core.regions.model import refused_asker
 from kcontrol.core.regions.records import (
     RegionAnswer,
     RegionDefinition,
@@ -31,6 +27,7 @@ from kcontrol.core.regions.records import (
 )
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
 from kcontrol.requests.record import NotNowError
+from kcontrol.requests.region_rollbacks import rollback_meant
 from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import check_region_name
@@ -124,38 +121,6 @@ async def region_reader(cluster: ClusterSettings, region: str) -> AsyncIterator[
         await asyncio.gather(asked.close(), log.close())
 
 
-async def apply_region(cluster: ClusterSettings, settings: RegionSettings, by: str) -> bool:
-    """Define a region, or define it anew; False: it was so already.
-
-    Raises NotFoundError: there is no such pipeline. ConfigurationError: they can't be at one moment, or one is of another
-    region. TopicError, AccessError, RetriableError.
-    """
-    refused = refused_graph(graph_of((await specs_of(cluster, settings.pipelines)).values()))
-    if refused:
-        raise ConfigurationError(f"region {settings.region!r}: {refused}")
-    await asyncio.to_thread(ensure_regions_topic, cluster)
-    await asyncio.to_thread(ensure_region_log, cluster, settings.region, (Operation.READ,))
-    asked = KafkaAskedRegions(cluster)
-    try:
-        await asked.look()
-        before = asked.definitions.get(settings.region)
-        if before is not None and before.settings == settings:
-            return False
-        for other in asked.definitions.values():
-            shared = sorted(set(other.settings.pipelines) & set(settings.pipelines))
-            if other.region != settings.region and shared:
-                raise ConfigurationError(
-                    f"region {settings.region!r}: pipeline {shared[0]!r} is of region {other.region!r}, and would be held by "
-                    "both. A pipeline is in one region at most"
-                )
-        at_ms, request_id = SystemClock().now_ms(), uuid4().hex
-        incarnation = request_id if before is None else before.incarnation
-        await asked.ask(RegionDefinition(settings.region, settings, by, at_ms, request_id, incarnation))
-    finally:
-        await asked.close()
-    return True
-
-
 async def plan_region_rollback(
     cluster: ClusterSettings,
     region: str,
@@ -209,19 +174,27 @@ async def _planned_once(
 
 
 async def abandon_rollback(
-    cluster: ClusterSettings, region: str, by: str, why: str, timeout_s: float
+    cluster: ClusterSettings, region: str, to_cut: int | None, by: str, why: str, timeout_s: float
 ) -> RegionAnswer:
     """Give up the rollback under way, also where it can't be completed. `why` says who is back, `seq_id` at which cut.
+    to_cut: of the one that is meant; None: that which is found.
 
-    Raises NotNowError: none is under way, or nobody is in charge of the region. RetriableError: nothing in time. NotFoundError.
+    Raises NotNowError: none is under way, or another one. RetriableError: nothing in time. NotFoundError.
     """
     async with region_reader(cluster, region) as reader:
-        newest = (await reader.look()).newest
-        if newest is None or newest.rollback is None:
-            raise NotNowError(f"region {region!r}: no rollback of it is under way")
-    request = request_of(region, RegionRequestKind.ROLLBACK, by)
-    answer, _ = await ask_region(cluster, replace(request, why=why, as_of=newest.number), timeout_s)
+        request = abandon_request(region, await reader.look(), to_cut, None, by, why)
+    answer, _ = await ask_region(cluster, request, timeout_s)
     return answer
+
+
+def abandon_request(
+    region: str, view: RegionLogView, to_cut: int | None, as_of: int | None, by: str, why: str
+) -> RegionRequest:
+    """It names the rollback under way. Raises what `rollback_meant` does."""
+    rollback = rollback_meant(region, view, to_cut, as_of)
+    number = 0 if view.newest is None else view.newest.number
+    request = request_of(region, RegionRequestKind.ROLLBACK, by)
+    return replace(request, why=why, as_of=number, gives_up=rollback.request_id)
 
 
 async def delete_region(cluster: ClusterSettings, region: str) -> None:

@@ -19,6 +19,7 @@ from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.regions.going_back import RegionRollbacks
 from kcontrol.core.model import HoldPhase, PipelinePhase, PipelineSpec, Status
 from kcontrol.core.regions.graph import graph_of, refused_graph
+from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.records import (
     CutOffset,
     CutPipeline,
@@ -26,7 +27,6 @@ from kcontrol.core.regions.records import (
     RegionRequest,
     RegionRollback,
 )
-from kcontrol.core.regions.wave import DrainMode
 from kcontrol.errors import NotFoundError
 from kcontrol.requests.record import NotNowError
 from kcontrol.sessions.region_ports import MembersSeen

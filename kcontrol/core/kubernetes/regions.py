@@ -7,7 +7,7 @@ from typing import Any
 
 from kcontrol.core.kubernetes.resources import API_VERSION, REGION_OPERATOR, Manifest, meta_of, owner_of
 from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import RegionSettings, Trigger
+from kcontrol.core.regions.model import DrainMode, RegionSettings, Trigger
 from kcontrol.core.regions.records import RegionPods, RegionRequest, RegionRequestKind
 
 BY = "kubernetes"
@@ -33,6 +33,7 @@ def settings_of(region: Mapping[str, Any]) -> RegionSettings:
         keep_cuts=spec["keepCuts"],
         participants=participants,
         participant_lease_ms=round(spec["participantLease"] * 1000),
+        drain=DrainMode(spec["drain"]),
     )
 
 
@@ -47,9 +48,14 @@ def request_id_of(region: Mapping[str, Any], kind: RegionRequestKind, wish: str)
     return f"{BY}-{meta_of(region).uid}-{kind}-{wish}"
 
 
+def abandon_id_of(region: Mapping[str, Any], wish: str) -> str:
+    """The same of a rollback that is given up, which no rollback has."""
+    return f"{BY}-{meta_of(region).uid}-abandon-{wish}"
+
+
 def requests_of(region: Mapping[str, Any], at_ms: int) -> list[RegionRequest]:
     """What is asked for and was not yet: each id once, whoever asks for something else later. But for a rollback, which is
-    looked at first."""
+    looked at first, and of one that is given up."""
     spec, meta = region["spec"], meta_of(region)
     asked = (region.get("status") or {}).get("asked") or {}
     found = []

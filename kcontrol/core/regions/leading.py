@@ -270,11 +270,24 @@ def _ask_rollback(value: RegionValue, request: RegionRequest, seen: RegionSeen) 
     return replace(led, value=replace(led.value, rollback=rollback, answers=others))
 
 
+def refused_abandon(request: RegionRequest, rollback: RegionRollback | None) -> str:
+    """Why a request gives up nothing, or ''. rollback: the one under way. Who gives one up means the one that was seen."""
+    if rollback is None:
+        return "no rollback of it is under way"
+    if request.gives_up in ("", rollback.request_id):
+        return ""
+    return (
+        f"the rollback that was meant is over; another one is under way, to cut {rollback.to_cut}, asked for by {rollback.by}, "
+        "and is gone on with"
+    )
+
+
 def _abandon(value: RegionValue, request: RegionRequest, seen: RegionSeen) -> LedStep:
     """Who is back then is written, for whoever has to put the others right."""
     rollback = value.rollback
-    if rollback is None:
-        return _refused(value, request, "no rollback of it is under way")
+    why = refused_abandon(request, rollback)
+    if why or rollback is None:
+        return _refused(value, request, why)
     known, found = seen.back
     back = {*value.region.completions, *(found if known == rollback.request_id else ())}
     pipelines = value.region.settings.pipelines
@@ -293,7 +306,8 @@ def _is_under_way(value: RegionValue, request: RegionRequest) -> bool:
 
 
 def _is_stale(request: RegionRequest, seen: RegionSeen) -> bool:
-    return request.as_of < seen.led_from
+    """But for one that names the rollback which it gives up: whoever is in charge, that is what is meant."""
+    return not request.gives_up and request.as_of < seen.led_from
 
 
 def _refused(

@@ -38,6 +38,15 @@ class Trigger(StrEnum):
     """Members that may, and always persons."""
 
 
+class DrainMode(StrEnum):
+    """When pipelines that have come to their cut go on."""
+
+    ALIGNED = "aligned"
+    """As soon as their readers know how far they have written."""
+    STOPPED = "stopped"
+    """Once all members have done their part of the drain, participants, too."""
+
+
 class Alarm(StrEnum):
     """What the one timer of a region is for."""
 
@@ -89,6 +98,7 @@ class RegionSettings:
     """The members that are no pipelines."""
     participant_lease_ms: int = 30_000
     """One that has said nothing for so long is taken for gone."""
+    drain: DrainMode = DrainMode.ALIGNED
 
     @property
     def pipelines(self) -> tuple[str, ...]:
@@ -181,6 +191,12 @@ class Region:
     """All stay at the last completed cut, over resets and other coordinators, until somebody lets them go on."""
     going_back_to: int = 0
     """The cut that members are being taken back to; 0: to none."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether pipelines that have come to their cut stay there, in the drain under way."""
+        waits = self.state is RegionState.DRAINING and self.settings.drain is DrainMode.STOPPED
+        return self.holds_next or waits
 
     @staticmethod
     def started(settings: RegionSettings) -> Region:

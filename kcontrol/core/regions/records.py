@@ -57,7 +57,8 @@ class RegionEventKind(StrEnum):
 class RegionDefinition:
     """`REGION/definition` in the topic of regions: the newest counts. request_id: each time that it is written another one.
     incarnation: another one for each region of this name, so that one which was deleted and is defined again is known from one
-    that is defined anew; '': begun by an older version."""
+    that is defined anew; '': begun by an older version. follows: the `request_id` of the one that stood when it was made; '':
+    none did, or an older version has made it."""
 
     region: str
     settings: RegionSettings
@@ -65,6 +66,7 @@ class RegionDefinition:
     at_ms: int
     request_id: str
     incarnation: str = ""
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class RegionRequest:
     region's triggers; '': a person's. force: of a reset: with more attempts than are left.
     Of a rollback: to_cut: the cut; 0: to none, and the one under way is given up. why: the reason that was given; leave_behind:
     who has read what will be void, and is left as it is; as_of: the number of the newest change that whoever asks has seen.
+    gives_up: of one to none: the `request_id` of the rollback that is meant; '': whichever is under way.
     """
 
     region: str
@@ -89,6 +92,7 @@ class RegionRequest:
     leave_behind: tuple[str, ...] = ()
     as_of: int = 0
     member: str = ""
+    gives_up: str = ""
 
 
 class SaidKind(StrEnum):

@@ -14,17 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import RegionGraph
-
-
-class DrainMode(StrEnum):
-    """When pipelines that have come to their cut go on."""
-
-    ALIGNED = "aligned"
-    STOPPED = "stopped"
+from kcontrol.core.regions.model import DrainMode
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.kubernetes.kafka_side import KafkaSide
 from kcontrol.apps.kubernetes.regions import RegionsPass
 from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
@@ -27,7 +29,9 @@ from kcontrol.core.regions.records import RegionEventKind
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.regions.chain import PATIENCE_S, Chain
-from tests.support.processes import KcontrolProcess
+from tests.integration.regions.test_region import has_ended
+from tests.support.processes import KcontrolProcess, run_kcontrol
+from tests.support.serving import client_of, serving
 from tests.unit.kubernetes.resources import resource
 
 REGION_NAME = "all"
@@ -59,6 +63,13 @@ class ByResource(Chain):
         self.submit("second", [self.between], new_topic("out", partitions=1))
         self.resource = self.made("one")
         self.controller = KcontrolProcess("region-controller", log=home / "controller.log", cwd=home)
+        self.crashing = KcontrolProcess(
+            "region-controller",
+            log=home / "crashing.log",
+            cwd=home,
+            env={"CRASH_AT": "0", "CRASH_AFTER_RESETS": "1"},
+            module="tests.support.crashing_region",
+        )
 
     def made(self, uid: str, **spec: Any) -> dict[str, Any]:
         given = {"pipelines": ["first", "second"], "trigger": "operatorDriven", **spec}
@@ -151,6 +162,40 @@ class ByResource(Chain):
             assert "Stop it first" in found["message"] or "has come to change" in found["message"], found
             assert time.monotonic() < deadline_s, found
 
+    def until_half_back(self, cut: int) -> None:
+        """Until the controller that does so is killed in the midst of it."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        for number in itertools.count():
+            name = f"half-{number}"
+            self.wish(name, cut)
+
+            def is_over(status: dict[str, Any], name: str = name) -> bool:
+                said = status["rollback"]
+                return has_ended(self.crashing) or (said["id"] == name and said["stage"] == "Refused")
+
+            self.operate(is_over)
+            if has_ended(self.crashing):
+                return
+            why = self.status["rollback"]["why"]
+            assert "Stop it first" in why or "has come to change" in why, why
+            assert time.monotonic() < deadline_s, why
+
+    def asks_to_give_up(self, name: str, to_cut: int, words: str) -> None:
+        """By the resource, for what is seen now."""
+        wish = {"id": name, "toCut": to_cut, "asOf": self.status["change"], "why": "second is lost"}
+        self.resource["spec"]["abandonRequest"] = wish
+        self.operate(
+            lambda status: (
+                status.get("abandon", {}).get("id") == name and status["abandon"]["stage"] != "Asked"
+            )
+        )
+        assert words in self.status["abandon"]["why"], self.status
+
+    def over_rest(self, to_cut: int, *options: str) -> tuple[int, str]:
+        with serving(self.home, *options) as process, closing(client_of(process)) as client:
+            answer = client.post(f"/v1/regions/{REGION_NAME}/rollback/abandon", json={"to_cut": to_cut})
+            return answer.status_code, answer.text
+
 
 @pytest.mark.timeout(580)
 def test_a_region_is_taken_back_once_by_its_resource(
@@ -186,3 +231,43 @@ def test_a_region_is_taken_back_once_by_its_resource(
             chain.produce(chain.rows, 0, "right")
             chain.until_read("second", chain.between, 0, 4)
             chain.operate(lambda status: status["state"] == "processing")
+
+
+@pytest.mark.timeout(580)
+def test_a_rollback_that_can_not_be_completed_is_given_up_by_who_has_seen_it(
+    settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
+) -> None:
+    """`first` is back when its controller is killed, and `second` is lost then. Who means another rollback is told which one
+    is under way: by the command, over REST and by the resource, which gives it up."""
+    chain = ByResource(settings, tmp_path, topic_factory)
+    with chain.crashing:
+        with chain.running():
+            chain.produce(chain.rows, 0, "a", "b")
+            chain.until_read("second", chain.between, 0, 2)
+            chain.resource["spec"]["drainRequest"] = {"id": "cut", "hold": False}
+            chain.operate(lambda status: status.get("answers", {}).get("drain") == "done")
+            cut = chain.status["lastCompletedSeqID"]
+            chain.produce(chain.rows, 0, "wrong")
+            chain.until_read("first", chain.rows, 0, 3)
+        chain.operate(lambda status: status["state"] == "unhealthy")
+        chain.until_half_back(cut)
+    TopicAdmin(chain.settings).delete(chain.settings.names().steps_topic("second"))
+    with chain.controller:
+        chain.operate(lambda status: any("There is no topic" in why for why in status["waitsFor"]))
+        done = run_kcontrol(
+            *("region", "rollback", REGION_NAME, "--abandon", "--to-cut", str(cut + 7)), cwd=tmp_path
+        )
+        assert (done.returncode, f"is to cut {cut}, asked for by" in done.stderr) == (1, True), done.stderr
+        code, words = chain.over_rest(cut)
+        assert (code, "--allow-resets" in words) == (409, True), words
+        code, words = chain.over_rest(cut + 7, "--allow-resets")
+        assert (code, f"and not to cut {cut + 7}" in words) == (409, True), words
+        chain.asks_to_give_up("other", cut + 7, f"and not to cut {cut + 7}")
+        assert chain.status["state"] == "going_back"
+        chain.asks_to_give_up("lost", cut, f"back at cut {cut}: first; not: second")
+        assert (chain.status["abandon"]["stage"], chain.status["lastCompletedSeqID"]) == ("Done", cut)
+        chain.operate(lambda status: status["rollback"]["stage"] == "Superseded")
+        assert "it was given up by kubernetes" in chain.status["rollback"]["why"]
+        assert sum(one.reset is not None for one in chain.boundaries("first")) == 1
+        code, words = chain.over_rest(cut, "--allow-resets")
+        assert (code, "no rollback of it is under way" in words) == (409, True), words

@@ -20,8 +20,9 @@ from kcontrol.adapters.kafka.admin.roles import RoleRight, Topics
 from kcontrol.adapters.kafka.client.rights import Operation, Right
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.pipeline_logs import pipeline_logs
-from kcontrol.apps.regions.asking import apply_region, ask_region, region_reader, request_of
+from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
 from kcontrol.apps.regions.controller import RegionController
+from kcontrol.apps.regions.defining import apply_region
 from kcontrol.core.model import Claim, Hold, HoldPhase, HoldStatus, PipelinePhase, Status
 from kcontrol.core.regions.model import RegionSettings, Trigger
 from kcontrol.core.regions.records import RegionRequestKind

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import Alarm, RegionSettings, RegionState, Trigger
+from kcontrol.core.regions.model import Alarm, DrainMode, RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.pods import PodsSaid
 from kcontrol.core.regions.records import (
     CutPipeline,
@@ -48,6 +48,8 @@ CUTS = "a cut is in the log with the change that completed its drain, and its nu
 ANSWERED = "a request that counts is answered once faults have ended"
 BACK = "a rollback is begun by who was in charge when it was asked for, and is over once every pipeline was reset for it"
 AFTER = "a cut counts once every participant has saved its part"
+STANDS = "in a stopped drain no pipeline goes on before all members have done their part"
+MEANT = "who gives up a rollback gives up the one that they mean, and no other"
 VOID = "what is void is no cut any more"
 MAY = "a drain is begun by the period, by a person, or by a member that may ask, and then in its name"
 FRESH = "a drain that was asked for is begun after it was asked for"
@@ -71,8 +73,8 @@ class Pipelines:
 class Members:
     """The RegionMembers port."""
 
-    def __init__(self, world: RegionWorld) -> None:
-        self._world, self._looks = world, 0
+    def __init__(self, world: RegionWorld, controller: str) -> None:
+        self._world, self._looks, self._controller = world, 0, controller
 
     async def look(self, members: Sequence[str]) -> MembersSeen:
         pipelines = self._world.pipelines
@@ -81,6 +83,7 @@ class Members:
 
     async def drain(self, number: int, *, stays: bool) -> tuple[CutPipeline, ...] | None:
         world = self._world
+        require(stays or not world.has_to_stand(self._controller), STANDS, number)
         await world.wire(lambda: world.pipelines.held.update(dict.fromkeys(MEMBERS, world.loop.time() + 15)))
         self._looks += 1
         if Alarm.DRAIN_TIMEOUT in world.losing.left:
@@ -96,6 +99,7 @@ class Members:
         return dict(world.pipelines.steps)
 
     async def release(self, number: int) -> frozenset[str]:
+        require(not self._world.has_to_stand(self._controller), STANDS, number)
         await self._world.wire(self._world.pipelines.held.clear)
         if Alarm.RESET_TIMEOUT in self._world.losing.left:
             return frozenset()
@@ -158,9 +162,12 @@ class RegionWorld:
         )
         if settings.participants:
             settings = replace(settings, members=(*MEMBERS, OUTSIDE))
-        self._asks = Random(seed)
+        self._asks, self._means, self._drains = Random(seed), Random(seed), Random(seed + 1)
         if self._asks.random() < 0.5:
             settings = replace(settings, trigger=Trigger.OPERATOR_DRIVEN, triggers=MEMBERS[:1])
+        if self._drains.random() < 0.5:
+            settings = replace(settings, drain=DrainMode.STOPPED)
+            counts["stopped drains"] += 1
         self.losing = LostAlarms()
         self.stuck: set[str] = set()
         """Rollbacks by which the last pipeline can't be taken back, before the end."""
@@ -174,6 +181,8 @@ class RegionWorld:
         self.asked_at: dict[str, int] = {}
         self.as_of: dict[str, int] = {}
         self.askers: dict[str, str] = {}
+        self.meant: dict[str, str] = {}
+        """By the request that gives a rollback up: the one that it names, or ''."""
         self._started = self._requests = self._led_from = self._pods_said = 0
         self._view, self._read = RegionLogView(), 0
 
@@ -228,7 +237,7 @@ class RegionWorld:
         process = Process(name)
         times = RegionTimes(keep_changes=40)
         clock = LoopClock(self.loop, self.random.choice((0, 3_600_000, -3_600_000)))
-        session = RegionSession(REGION, name, WiredLog(self), self.asked, Members(self), clock, times)
+        session = RegionSession(REGION, name, WiredLog(self), self.asked, Members(self, name), clock, times)
         process.context.run(lambda: self.loop.create_task(self._live(session)))
         self.processes.append(process)
 
@@ -303,9 +312,14 @@ class RegionWorld:
         to_cut = self.random.choice(sorted(view.cuts))
         if view.newest.rollback is not None and self._asks.random() < 0.7:
             to_cut = 0
+            now = view.newest.rollback.request_id
+            self.meant[f"q{self._requests}"] = self._means.choice(("", now, now, *self.as_of))
         as_of = max(0, view.newest.number - self.random.choice((0, 0, 20)))
         self.asked.wanted[kind] = RegionRequest(
-            REGION, kind, "ana", 0, f"q{self._requests}", to_cut=to_cut, as_of=as_of
+            *(REGION, kind, "ana", 0, f"q{self._requests}"),
+            to_cut=to_cut,
+            as_of=as_of,
+            gives_up=self.meant.get(f"q{self._requests}", ""),
         )
         self.as_of[f"q{self._requests}"] = as_of
         if self._asks.random() < 0.5:
@@ -358,6 +372,14 @@ class RegionWorld:
         if len(records) > self._read:
             self._view, self._read = read_on(self._view, records[self._read :]), len(records)
         return self._view
+
+    def has_to_stand(self, controller: str) -> bool:
+        """Of pipelines, by what the log says of the drain of the controller that is in charge; of another nothing is known."""
+        newest, definition = self.view().newest, self.asked.definitions.get(REGION)
+        if newest is None or definition is None or self.view().owner != controller:
+            return False
+        is_draining = newest.state is RegionState.DRAINING and newest.settings.drain is DrainMode.STOPPED
+        return is_draining and definition.request_id == newest.definition_id
 
     def _is_answered(self, request: RegionRequest) -> bool:
         value = self.view().value
@@ -417,12 +439,14 @@ class RegionWorld:
             asked = (
                 value_of(now).answers[kind].request_id if now.rollback is None else now.rollback.request_id
             )
-            require(self.as_of[asked] >= self._led_from, BACK, now)
+            require(bool(self.meant.get(asked)) or self.as_of[asked] >= self._led_from, BACK, now)
         if before.rollback is None or now.rollback is not None:
             return
         back = set(MEMBERS)
         if now.gives_up:
             self.counts["given up"] += 1
+            meant = self.meant[value_of(now).answers[kind].request_id]
+            require(meant in ("", before.rollback.request_id), MEANT, now)
             said = value_of(now).answers[kind].why.partition("; not: ")[0].partition(": ")[2]
             back &= set(said.split(", "))
         require(back <= self.back(before.rollback.request_id), BACK, (back, now))

@@ -9,14 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.regions import cut, decide, wave
+from kcontrol.apps.regions import defining
+from kcontrol.core.regions import cut, decide, definitions, wave
 from kcontrol.core.regions.events import MemberJoined, RollbackAbandoned
 from kcontrol.core.regions.model import Region, RegionState
 from kcontrol.core.regions.model import told as right_told
 from kcontrol.core.regions.table import RegionCause
 from tests.simulation.invariants import Violation
+from tests.simulation.regions import definitions as defined
 from tests.simulation.regions import invariants as inv
 from tests.simulation.regions import members, waves
+from tests.simulation.regions.definitions import DefinitionSchedule
 from tests.simulation.regions.schedule import RegionSchedule
 from tests.simulation.regions.waves import DrainSchedule
 
@@ -31,7 +34,7 @@ class RegionRule:
     name: str
     broken: Broken
     invariants: tuple[str, ...]
-    kind: type[RegionSchedule | DrainSchedule] = RegionSchedule
+    kind: type[RegionSchedule | DrainSchedule | DefinitionSchedule] = RegionSchedule
 
     def __str__(self) -> str:
         return self.name
@@ -225,6 +228,18 @@ RULES = [
         (cut, "in_flight", lambda graph, cuts, after: ()),
         (waves.AS_RECOMPUTED,),
         DrainSchedule,
+    ),
+    RegionRule(
+        "of two definitions that follow one the first stands",
+        (definitions, "_counts", lambda before, each: True),
+        (defined.NOT_UNSEEN,),
+        DefinitionSchedule,
+    ),
+    RegionRule(
+        "of two regions with a pipeline in common that are defined at once the second is told so",
+        (defining, "_sooner", lambda stood, found, made: []),
+        (defined.ALONE,),
+        DefinitionSchedule,
     ),
 ]
 

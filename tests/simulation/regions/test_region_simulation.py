@@ -10,6 +10,7 @@ import pytest
 
 from kcontrol.core.regions.table import REGION_TABLE
 from tests.simulation.regions.__main__ import main
+from tests.simulation.regions.definitions import DefinitionSchedule
 from tests.simulation.regions.schedule import RegionSchedule
 from tests.simulation.regions.waves import DrainSchedule
 
@@ -29,6 +30,15 @@ def test_invariants_hold_in_a_fresh_sample(kind: type[RegionSchedule | DrainSche
         counts += schedule.counts
     assert counts["cuts"] > 0
     assert counts["takeovers"] > 0
+
+
+def test_whoever_defines_a_region_is_told_which_definition_stands() -> None:
+    for seed in range(300):
+        try:
+            DefinitionSchedule(seed).run()
+        except BaseException as error:
+            error.add_note(f"seed {seed} of definitions of regions")
+            raise
 
 
 def test_a_seed_is_a_schedule() -> None:

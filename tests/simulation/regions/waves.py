@@ -12,7 +12,8 @@ from kcontrol.core.regions import cut as cuts
 from kcontrol.core.regions import wave as waves
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import RegionGraph, refused_graph
-from kcontrol.core.regions.wave import DrainAnswer, DrainMode, DrainOrder, DrainWave
+from kcontrol.core.regions.model import DrainMode
+from kcontrol.core.regions.wave import DrainAnswer, DrainOrder, DrainWave
 from tests.simulation.invariants import require
 from tests.simulation.regions.pipelines import PARTITIONS, SimulatedPipeline, Topic, made_of
 

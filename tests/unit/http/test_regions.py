@@ -30,7 +30,13 @@ from kcontrol.core.regions.records import (
     SaidKind,
 )
 from kcontrol.core.regions.value import WrittenBy, change_of
-from kcontrol.requests.region_rollbacks import BackFacts, RollbackFacts, RollbackOrder, no_rollbacks
+from kcontrol.requests.region_rollbacks import (
+    AbandonOrder,
+    BackFacts,
+    RollbackFacts,
+    RollbackOrder,
+    no_rollbacks,
+)
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen
@@ -89,10 +95,12 @@ class Server:
         self.asked.append(record)
         return OFFSET
 
-    async def _roll_back(self, order: RollbackOrder) -> RollbackFacts:
+    async def _roll_back(self, order: RollbackOrder | AbandonOrder) -> RollbackFacts:
         self.asked.append(order)
         if order.to_cut == NO_CUT:
             return await no_rollbacks(order)
+        if isinstance(order, AbandonOrder):
+            return RollbackFacts(order.region, order.to_cut, 7, "q2", ())
         one = BackFacts("a", 41, 44, {"out": 6}, 2, ("other",))
         return RollbackFacts(order.region, order.to_cut, 7, "" if order.only_plan else "q1", (one,))
 
@@ -207,6 +215,20 @@ def test_a_rollback_is_planned_and_asked_for_as_it_was_wanted() -> None:
     assert ask("POST", path, seen(), [], {"to_cut": 0}) == 422
     assert ask("POST", path, seen(), [], {"to_cut": 1, "cut": 2}) == 422
     assert ask("POST", "/v1/regions/none/rollback", seen(), [], wanted) == 404
+
+
+def test_the_rollback_that_is_meant_is_given_up() -> None:
+    path, asked = "/v1/regions/orders/rollback/abandon", list[AbandonOrder]()
+    wanted = {"to_cut": 1, "as_of": 9, "why": "totals is gone", "by": "ana"}
+    assert ask("POST", path, seen(), asked, wanted) == {"region": "orders", "to_cut": 1, "request_id": "q2"}
+    ask("POST", path, seen(), asked, {"to_cut": 1})
+    assert asked == [
+        AbandonOrder("orders", 1, "totals is gone", "ana", 9),
+        AbandonOrder("orders", 1, "", "REST", None),
+    ]
+    assert ask("POST", path, seen(), [], {"to_cut": NO_CUT}) == 409, "a server that is not allowed to"
+    assert ask("POST", path, seen(), [], {}) == 422, "whichever is under way is nobody's wish"
+    assert ask("POST", "/v1/regions/none/rollback/abandon", seen(), [], wanted) == 404
 
 
 def test_participants_speak_for_themselves() -> None:

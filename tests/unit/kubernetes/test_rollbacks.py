@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcontrol.apps.kubernetes.rollbacks import RollbacksAsked
+from kcontrol.core.kubernetes.abandons import abandon_status
 from kcontrol.core.kubernetes.conditions import status_with
 from kcontrol.core.kubernetes.regions import request_id_of
 from kcontrol.core.kubernetes.resources import REGION
@@ -33,7 +34,13 @@ from kcontrol.core.regions.records import (
 from kcontrol.core.regions.value import RegionValue, WrittenBy, change_of
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.record import NotNowError
-from kcontrol.requests.region_rollbacks import RollbackFacts, RollbackOrder, no_rollbacks
+from kcontrol.requests.region_rollbacks import (
+    AbandonOrder,
+    RollbackFacts,
+    RollbackOrder,
+    no_rollbacks,
+    rollback_meant,
+)
 from tests.support.dice import seeded
 from tests.unit.core.regions.test_leading import DEFINED, WELL, cut_of, with_cuts
 from tests.unit.kubernetes.resources import resource
@@ -77,11 +84,17 @@ class World:
         by = WrittenBy("c", 1, number or self.number + 1)
         self.value, self.view = value, read_on(self.view, [change_of(value, happened, by)])
 
-    def ask(self, request_id: str, to_cut: int, by: str) -> None:
-        self.newest = RegionRequest("orders", KIND, by, 1, request_id, to_cut=to_cut, as_of=self.number)
+    def ask(self, request_id: str, to_cut: int, by: str, gives_up: str = "") -> None:
+        self.newest = RegionRequest(
+            "orders", KIND, by, 1, request_id, to_cut=to_cut, as_of=self.number, gives_up=gives_up
+        )
 
-    async def roll_back(self, order: RollbackOrder) -> RollbackFacts:
+    async def roll_back(self, order: RollbackOrder | AbandonOrder) -> RollbackFacts:
         """The port."""
+        if isinstance(order, AbandonOrder):
+            meant = rollback_meant("orders", self.view, order.to_cut, order.as_of).request_id
+            self.ask(order.request_id, 0, order.by, gives_up=meant)
+            return RollbackFacts("orders", order.to_cut, self.number, order.request_id, ())
         if order.as_of not in (None, self.number):
             raise NotNowError(f"region 'orders' has come to change {self.number}")
         await asyncio.sleep(0)
@@ -146,6 +159,14 @@ class Operator:
         status, conditions = rollback_status(said)
         after = status_with(self.of, status, conditions, NOW)
         if writes and after is not None:
+            self.of["status"] = after
+        return said
+
+    async def given_up(self) -> RollbackSaid:
+        said = await self.asked.given_up(self.of, self.world.view, self.world.newest)
+        assert said is not None
+        after = status_with(self.of, abandon_status(said), (), NOW)
+        if after is not None:
             self.of["status"] = after
         return said
 
@@ -290,6 +311,67 @@ def test_one_that_somebody_gives_up_is_not_said_to_be_done() -> None:
             RollbackStage.SUPERSEDED,
             "it was given up by ana; back at cut 1: a; not: b",
         )
+
+    asyncio.run(run())
+
+
+def test_a_resource_gives_up_the_rollback_that_was_seen_once_and_no_other() -> None:
+    async def run() -> None:
+        world = World()
+        operator = Operator(world, region())
+        assert await operator.asked.given_up(operator.of, world.view, world.newest) is None
+        assert abandon_status(None) == {}
+        while world.value.rollback is None:
+            await operator.look()
+            world.led()
+        world.back = {"a"}
+        while world.led():
+            pass
+        wish = {"id": "lost", "toCut": 1, "asOf": world.number, "why": "b is gone"}
+        for wrong, why in (
+            (
+                {"id": "other-cut", "toCut": 2},
+                "to cut 1, asked for by kubernetes kcontrol/orders, and not to cut 2",
+            ),
+            ({"id": "too-early", "asOf": FIRST}, "was not under way at its change 8"),
+        ):
+            operator.of["spec"]["abandonRequest"] = {**wish, **wrong}
+            said = await operator.given_up()
+            assert (said.stage, why in said.why) == (RollbackStage.REFUSED, True), said
+            assert await operator.given_up() == said, "it is not tried again"
+        operator.of["spec"]["abandonRequest"] = wish
+        assert (await operator.given_up()).stage is RollbackStage.ASKED
+        await operator.die()
+        assert (await operator.given_up()).stage is RollbackStage.ASKED
+        world.led()
+        said = await operator.given_up()
+        assert (said.stage, said.why) == (RollbackStage.DONE, "back at cut 1: a; not: b")
+        assert (await operator.look()).stage is RollbackStage.SUPERSEDED
+        while world.led():
+            pass
+        world.ask("anas", 1, "ana")
+        while world.value.rollback is None:
+            world.led()
+        again = resource(REGION, "orders", operator.of["spec"], uid="made-anew")
+        said = await Operator(world, again).given_up()
+        assert (said.stage, "was not under way at its change" in said.why) == (RollbackStage.REFUSED, True)
+        assert world.value.rollback is not None
+
+    asyncio.run(run())
+
+
+def test_somebody_else_has_asked_before_it_was_given_up() -> None:
+    async def run() -> None:
+        world = World()
+        operator = Operator(world, region())
+        while world.value.rollback is None:
+            await operator.look()
+            world.led()
+        operator.of["spec"]["abandonRequest"] = {"id": "lost", "toCut": 1, "asOf": world.number}
+        await operator.given_up()
+        world.ask("further", 1, "ana")
+        said = await operator.given_up()
+        assert (said.stage, "ana has asked" in said.why) == (RollbackStage.REFUSED, True)
 
     asyncio.run(run())
 

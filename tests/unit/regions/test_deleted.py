@@ -9,8 +9,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from kcontrol.apps.regions import asking
-from kcontrol.apps.regions.asking import apply_region
+from kcontrol.apps.regions import defining
+from kcontrol.apps.regions.defining import apply_region
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
 from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
@@ -106,12 +106,23 @@ class _Asked:
 
     def __init__(self, definitions: dict[str, RegionDefinition]) -> None:
         self.definitions = definitions
+        self._defined: list[tuple[str, RegionDefinition]] = []
+
+    def __call__(self, _: ClusterSettings) -> _Asked:
+        """A reader that begins."""
+        self._defined = list(self.definitions.items())
+        return self
+
+    def take_defined(self) -> list[tuple[str, RegionDefinition]]:
+        found, self._defined = self._defined, []
+        return found
 
     async def look(self) -> None:
         """All is known."""
 
     async def ask(self, record: RegionDefinition) -> int:
         self.definitions[record.region] = record
+        self._defined.append((record.region, record))
         return 1
 
     async def close(self) -> None:
@@ -120,11 +131,11 @@ class _Asked:
 
 def test_a_definition_says_whether_there_was_such_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Any = _Asked({})
-    monkeypatch.setattr(asking, "specs_of", AsyncMock(return_value={}))
-    monkeypatch.setattr(asking, "refused_graph", lambda _: "")
-    monkeypatch.setattr(asking, "ensure_regions_topic", lambda *_: None)
-    monkeypatch.setattr(asking, "ensure_region_log", lambda *_: None)
-    monkeypatch.setattr(asking, "KafkaAskedRegions", lambda _: asked)
+    monkeypatch.setattr(defining, "specs_of", AsyncMock(return_value={}))
+    monkeypatch.setattr(defining, "refused_graph", lambda _: "")
+    monkeypatch.setattr(defining, "ensure_regions_topic", lambda *_: None)
+    monkeypatch.setattr(defining, "ensure_region_log", lambda *_: None)
+    monkeypatch.setattr(defining, "KafkaAskedRegions", asked)
 
     def apply(settings: RegionSettings) -> RegionDefinition:
         assert asyncio.run(apply_region(NOBODY, settings, "ana"))

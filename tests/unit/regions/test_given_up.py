@@ -51,10 +51,10 @@ class Members(IdleMembers):
         return frozenset("a")
 
 
-def asked(region: LedRegion, to_cut: int, name: str) -> None:
+def asked(region: LedRegion, to_cut: int, name: str, gives_up: str = "") -> None:
     as_of = region.changes()[-1].number
     region.asked.wanted[KIND] = RegionRequest(
-        "orders", KIND, "ana", 1, name, to_cut=to_cut, why="wrong", as_of=as_of
+        "orders", KIND, "ana", 1, name, to_cut=to_cut, why="wrong", as_of=as_of, gives_up=gives_up
     )
 
 
@@ -80,6 +80,25 @@ def test_a_rollback_of_which_one_pipeline_is_never_back_is_given_up() -> None:
     assert max(view.cuts) == over.last_completed_seq_id == 1, "cuts after it are void"
     later = region.until(lambda newest: newest.last_completed_seq_id > 1)
     assert later.last_completed_seq_id > 2, "no number is used twice"
+    region.end()
+
+
+def test_one_that_was_not_meant_is_gone_on_with() -> None:
+    """Who has read that `r0` is under way gives up that one, and not the one that came since."""
+    members = Members(MembersSeen())
+    region = LedRegion(SETTINGS, members=members)
+    region.until(lambda newest: newest.last_completed_seq_id > 1)
+    asked(region, 1, "r1")
+    region.until(lambda newest: newest.rollback is not None)
+    asked(region, 0, "r2", gives_up="r0")
+    region.until(lambda newest: any(one.request_id == "r2" for one in newest.answers))
+    (answer,) = answers(region)
+    assert answer.outcome is RegionOutcome.REFUSED
+    assert "the rollback that was meant is over; another one is under way, to cut 1" in answer.why
+    assert (members.given_up, region.changes()[-1].state) == (0, RegionState.GOING_BACK)
+    asked(region, 0, "r3", gives_up="r1")
+    region.until(lambda newest: newest.rollback is None)
+    assert members.given_up == 1
     region.end()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
@@ -29,6 +30,9 @@ from kcontrol.wire.regions import region_pair, region_record
 
 _log = logging.getLogger(__name__)
 
+_REMEMBERED = 10_000
+"""Definitions of all regions, until somebody takes note of them."""
+
 
 class KafkaAskedRegions:
     """What is wanted of regions, as far as it was read. What can't be read is left out, and said once: people put it
@@ -41,6 +45,7 @@ class KafkaAskedRegions:
         self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, 0)
         self.definitions: dict[str, RegionDefinition] = {}
+        self._defined: deque[tuple[str, RegionDefinition | None]] = deque(maxlen=_REMEMBERED)
         self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
         self._said: dict[str, dict[str, ParticipantSaid]] = {}
         self._pods: dict[str, PodsSaid] = {}
@@ -56,6 +61,12 @@ class KafkaAskedRegions:
     def pods(self, region: str) -> PodsSaid | None:
         """The newest word of its pipelines' pods, however old; None: nobody has ever said any."""
         return self._pods.get(region)
+
+    def take_defined(self) -> list[tuple[str, RegionDefinition | None]]:
+        """What was defined since this was asked last, in the order of the topic, by region; None: it was deleted."""
+        found = list(self._defined)
+        self._defined.clear()
+        return found
 
     async def exists(self) -> bool:
         """Whether there ever was a region under this prefix. Raises ClusterError."""
@@ -75,6 +86,7 @@ class KafkaAskedRegions:
                 continue
             if isinstance(found, RegionDefinition):
                 self.definitions[found.region] = found
+                self._defined.append((found.region, found))
             elif isinstance(found, RegionRequest):
                 self._requests[found.region, found.kind] = found
             elif isinstance(found, RegionSaid):
@@ -90,6 +102,7 @@ class KafkaAskedRegions:
         name = key.partition("/")[0]
         if key == definition_key(name):
             self.definitions.pop(name, None)
+            self._defined.append((name, None))
         if key in (definition_key(name), pods_key(name)):
             self._pods.pop(name, None)
         for kind in RegionRequestKind:

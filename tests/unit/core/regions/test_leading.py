@@ -354,6 +354,23 @@ def test_a_rollback_under_way_is_given_up_and_who_is_back_is_written() -> None:
     assert "no rollback of it is under way" in refused.value.answers[RegionRequestKind.ROLLBACK].why
 
 
+def test_who_gives_a_rollback_up_means_the_one_that_was_seen() -> None:
+    """Another one, to an older cut, has taken its place since."""
+    kind = RegionRequestKind.ROLLBACK
+    begun = led(with_cuts(), replace(WELL, requests=back(2), checked=looked_at(), cut=cut_of(2)))[-1].value
+    other = replace(WELL, requests=back(1, "r2"), checked=looked_at("r2"), cut=cut_of(1))
+    value = led(begun, other)[-1].value
+    named = {kind: replace(back(0, "r3")[kind], gives_up="r1")}
+    asked = replace(WELL, requests=named, checked=looked_at("r3"))
+    (refused,) = led(value, asked)
+    answer = refused.value.answers[kind]
+    assert answer.outcome is RegionOutcome.REFUSED
+    assert "another one is under way, to cut 1, asked for by ana" in answer.why
+    assert refused.value.rollback == value.rollback
+    given_up = led(begun, replace(asked, led_from=9))[0]
+    assert event_of(given_up.happened) == RollbackAbandoned(), "whoever is in charge by now"
+
+
 def test_a_cut_is_of_those_that_the_region_has_now() -> None:
     a, b = CutPipeline("a", 1, (), ()), CutPipeline("b", 2, (), ())
     assert "is not in the log of region 'orders'" in refused_cut(7, None, SETTINGS)
