@@ -6,11 +6,14 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.groups import remove_members
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
@@ -76,6 +79,7 @@ async def serve(
         ResizeWarden(cluster, may_ask),
         FitWarden(cluster),
         EndTeller(cluster, may_ask),
+        Burials(partial(remove_members, cluster)),
         *(command, tell, options.session, LIMITS),
     )
     try:

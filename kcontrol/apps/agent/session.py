@@ -19,6 +19,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
     KafkaClusterLog,
     LogCutError,
 )
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
@@ -32,6 +33,7 @@ from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
+from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Place, Replica, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
@@ -86,6 +88,7 @@ class AgentSession:
         resizes: ResizeWarden,
         fits: FitWarden,
         ends: EndTeller,
+        burials: Burials,
         command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
@@ -94,7 +97,7 @@ class AgentSession:
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
         self._processes, self._warden, self._ends = processes, warden, ends
-        self._resizes, self._fits = resizes, fits
+        self._resizes, self._fits, self._burials = resizes, fits, burials
         self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
@@ -116,7 +119,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        beating = (self._read, self._hear, self._beat, self._speak)
+        beating = (self._read, self._hear, self._beat, self._speak, self._bury)
         acts = (self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
         tasks = [
@@ -156,6 +159,7 @@ class AgentSession:
 
     async def _read(self) -> None:
         asked_ms = self._clock.monotonic_ms()
+        before = self.replica if self._machine.has_read else None
         try:
             found = await self._log.read_to_end()
         except LogCutError as cut:
@@ -170,6 +174,9 @@ class AgentSession:
             self._waiting.for_somebody(OF_ANOTHER_LOG.format(self._restored))
             return
         self._machine.read_to_end(asked_ms)
+        if before is not None:
+            entries = (one.entry for one in found)
+            self._burials.add(gone_coordinators(before, self.replica, entries, self._machine.me.name))
         self._tell_stage()
         known = self.replica.agents.get(self._machine.me.name)
         if known is not None and known.incarnation in self._disk.incarnations:
@@ -278,6 +285,11 @@ class AgentSession:
     async def _tell_ends(self) -> None:
         """That pipelines are stopped whose jobs have ended."""
         await self._ends.tell(ended_jobs(self.replica, self._machine.me))
+
+    async def _bury(self) -> None:
+        """Have the group of coordinators without those of hosts that are gone."""
+        may_act = self._machine.may_start(self._clock.monotonic_ms())
+        await self._burials.bury(self.replica.agents, may_act)
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""

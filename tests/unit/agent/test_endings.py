@@ -80,7 +80,7 @@ class Life:
         self.told: list[str] = []
         nobody = cast(Any, None)
         self.session = AgentSession(
-            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 4),
+            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 5),
             *(command, self.told.append, options, limits),
         )
         self.log = log
