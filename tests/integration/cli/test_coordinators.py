@@ -150,6 +150,25 @@ def test_a_coordinator_that_lives_though_its_host_was_given_up_joins_again(
         until(is_settled, "whoever has the share is in charge", PATIENCE_S, one.text)
 
 
+def test_a_coordinator_that_hung_while_it_was_put_out_leaves_what_another_has_taken_over(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """It wakes up, and believes that it has still what it had."""
+    with (
+        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
+        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
+    ):
+        until(lambda: in_charge(command) == first.pid, "the first is in charge", PATIENCE_S, first.text)
+        told = first.text().count(ASSIGNED)
+        first.pause()
+        assert bury(cluster, "a") == [client_id_of("a")]
+        until(lambda: in_charge(command) == second.pid, "the other takes over", PATIENCE_S, second.text)
+        first.resume()
+        until(lambda: first.text().count(ASSIGNED) > told, "it has joined again", PATIENCE_S, first.text)
+        assert share_of(first) == "none", "what has been taken over stays where it is"
+        until(lambda: in_charge(command) == second.pid, "the other is in charge", PATIENCE_S, second.text)
+
+
 def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(
     cluster: ClusterSettings, tmp_path: Path
 ) -> None:
