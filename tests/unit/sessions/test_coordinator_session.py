@@ -340,6 +340,39 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
     assert incarnations == ["a bug", "a newer one", "again a newer one"]
 
 
+@pytest.mark.parametrize(("later_s", "reclaims"), [(1.0, True), (60.0, False)])
+def test_a_keeper_does_not_reclaim_because_it_was_assigned_long_before_somebody_else_claimed(
+    later_s: float, reclaims: bool
+) -> None:
+    """It hung meanwhile, and was taken for dead: its partition is another one's, as it will hear."""
+    resigns, now_s, begun = asyncio.Event(), [1000.0], list[int]()
+
+    class Resigning(CoordinatorSession):
+        async def run(self) -> str:
+            begun.append(len(begun))
+            await (resigns.wait() if len(begun) == 1 else asyncio.Event().wait())
+            return "a newer one"
+
+    async def fold() -> list[Logged]:
+        return []
+
+    async def scenario() -> None:
+        keeper = PartitionKeeper(0, fold, opened_as(Resigning), lambda _: None, 10_000, lambda: now_s[0])
+        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
+        await until(lambda: len(begun) == 1)
+        keeper.confirm()
+        now_s[0] += later_s
+        resigns.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(begun) == 1 + reclaims
+        keeper.confirm()
+        await until(lambda: len(begun) == 2)
+        await keeper.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))
+
+
 def test_a_keeper_that_is_not_allowed_says_so_and_tries_nothing_again() -> None:
     refusal = AccessError("grant it")
 
