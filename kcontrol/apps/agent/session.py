@@ -24,6 +24,7 @@ from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
+from kcontrol.apps.agent.remembering import Remembering
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.restarts import Restarts, says_nothing_of_the_host
 from kcontrol.apps.agent.snapshots import SnapshotStore
@@ -94,11 +95,10 @@ class AgentSession:
         options: SessionOptions,
         limits: AgentLimits,
     ) -> None:  # fmt: skip
-        self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
-        self._store = store
+        self._machine, self._log, self._beats, self._store = machine, log, beats, store
         self._processes, self._warden, self._ends = processes, warden, ends
         self._resizes, self._fits, self._burials = resizes, fits, burials
-        self._command, self._tell = command, tell
+        self._command, self._tell, self._memory = command, tell, Remembering(disk, tell)
         self._options, self._limits = options, limits
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
@@ -158,6 +158,7 @@ class AgentSession:
     # --- reading ------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
+        self._look()
         asked_ms = self._clock.monotonic_ms()
         before = self.replica if self._machine.has_read else None
         try:
@@ -178,9 +179,7 @@ class AgentSession:
             entries = (one.entry for one in found)
             self._burials.add(gone_coordinators(before, self.replica, entries, self._machine.me.name))
         self._tell_stage()
-        known = self.replica.agents.get(self._machine.me.name)
-        if known is not None and known.incarnation in self._disk.incarnations:
-            self._disk.see(known.incarnation)
+        self._memory.see(self.replica.agents.get(self._machine.me.name))
 
     async def _restore(self, cut: LogCutError) -> None:
         try:
@@ -204,9 +203,10 @@ class AgentSession:
 
     def _look(self) -> None:
         if self._machine.removed and not self._leaves:
-            self._tell("was given up for dead, or left: it ends what it runs and joins again")
-            incarnation = self._disk.new_incarnation(self._machine.me.name)
-            self._machine.begin(incarnation, self._clock.monotonic_ms())
+            incarnation = self._memory.new_incarnation(self._machine.me.name)
+            if incarnation is not None:
+                self._tell("was given up for dead, or left: it ends what it runs and joins again")
+                self._machine.begin(incarnation, self._clock.monotonic_ms())
 
     def _tell_stage(self) -> None:
         known = self._machine.me.is_known_by(self.replica)
@@ -288,8 +288,7 @@ class AgentSession:
 
     async def _bury(self) -> None:
         """Have the group of coordinators without those of hosts that are gone."""
-        may_act = self._machine.may_start(self._clock.monotonic_ms())
-        await self._burials.bury(self.replica.agents, may_act)
+        await self._burials.bury(self.replica.agents, self._machine.may_start(self._clock.monotonic_ms()))
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""
@@ -381,16 +380,17 @@ class AgentSession:
         self._ended.append(ended)
 
     def _note_ends(self) -> None:
-        ended, self._ended = self._ended, []
-        for one in ended:
-            self._note(one)
-            self._processes.forget(one)
+        again = [one for one in self._ended if not self._note(one)]
+        for one in self._ended:
+            if one not in again:
+                self._processes.forget(one)
+        self._ended = again
 
-    def _note(self, ended: EndedProcess) -> None:
+    def _note(self, ended: EndedProcess) -> bool:
         """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
-        reported. A coordinator is started again in any case: there may be no better host."""
+        reported. A coordinator is started again in any case: there may be no better host. False: to be noted again."""
         if not may_be_of(ended.founded_ms, self.replica.founded_ms):
-            return
+            return True
         unit, generation, why = ended.unit, ended.generation, f"ended {ended.with_code}: {ended.said}"
         match verdict_of(ended.code):
             case ExitVerdict.ASKED | ExitVerdict.REPLACED:
@@ -399,7 +399,7 @@ class AgentSession:
                 # It is of no job that could fail, and what is wrong for it here may be right elsewhere.
                 self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
             case ExitVerdict.LEFT_OUT:
-                self._disk.leave_out(self._machine.unit_left_out(unit, generation))
+                return self._memory.leave_out(self._machine.unit_left_out(unit, generation))
             case ExitVerdict.USELESS:
                 self._machine.unit_failed(unit, generation, why, Hope.NOWHERE)
             case ExitVerdict.USELESS_HERE:
@@ -410,6 +410,7 @@ class AgentSession:
                 pass
             case ExitVerdict.FAILED:
                 self._machine.unit_failed(unit, generation, why)
+        return True
 
     def _keep_coordinator(self, now_ms: int) -> None:
         """One where it is placed, none elsewhere, by the same rules as units."""
