@@ -46,6 +46,8 @@ class ClusterError(KcontrolError):
 class TopicError(ClusterError):
     """A topic is missing or has settings that kcontrol can't work with."""
 
+    exit_code = 22
+
 
 class AccessError(ClusterError):
     """Kafka refuses the credentials, or does not allow what is needed; another try is of no

@@ -32,6 +32,7 @@ LOOK_EVERY_S = 0.1
 TRIES = Backoff(first_ms=250, longest_ms=5_000)
 """At taking somebody out of a group that does not answer."""
 _HIDDEN = "."
+_CLIENT = "kcontrol-coordinator-"
 
 Remove = Callable[[Collection[str]], Awaitable[list[str]]]
 """Takes the members with these client ids out of the group: those that were in it."""
@@ -45,6 +46,11 @@ def locks_of(settings: ClusterSettings) -> Path:
     return data_home() / "coordinators" / cluster[:16]
 
 
+def client_id_of(instance: str) -> str:
+    """The name in its group of a coordinator that is started as that static member."""
+    return f"{_CLIENT}{quote(instance, safe='')}"
+
+
 class CoordinatorPresence:
     """Of one coordinator process. `client_id` is its name in the group, and that of its lock.
 
@@ -56,7 +62,7 @@ class CoordinatorPresence:
         self, directory: Path, instance: str | None = None, look_every_s: float = LOOK_EVERY_S
     ) -> None:
         own = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self.client_id = f"kcontrol-coordinator-{own if instance is None else quote(instance, safe='')}"
+        self.client_id = f"{_CLIENT}{own}" if instance is None else client_id_of(instance)
         self._directory = directory
         self._look_every_s = look_every_s
         self._file: BinaryIO | None = None

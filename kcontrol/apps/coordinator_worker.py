@@ -142,7 +142,7 @@ class _Life:
             datadir,
             options.settle_s,
         )
-        self._has_partitions = False
+        self._assigned = asyncio.Event()
         self._listen(names.control_topic())
         self._worker = _SignalledWorker(self._app, self._loop, self._sessions.stop, options.stop_timeout_s)
 
@@ -195,12 +195,16 @@ class _Life:
         return removed
 
     async def _settle(self) -> None:
-        """Ask for a share once it may have one. Who has partitions by then had a part in it."""
+        """Ask for a share once it may have one, whenever it had to leave all to others."""
         assignor: Any = self._app.assignor
-        # By its clock, not by one that began a moment earlier: asked too early, the group would say no.
-        await asyncio.sleep(assignor.unsettled_s + SETTLED_FOR_S)
-        if not self._has_partitions:
-            join_again(self._app)
+        while True:
+            await self._assigned.wait()
+            self._assigned.clear()
+            if assignor.waits_for_share:
+                # By its clock, not by one that began a moment earlier: asked too early, the group would say no.
+                await asyncio.sleep(assignor.unsettled_s + SETTLED_FOR_S)
+            if assignor.waits_for_share and not assignor.unsettled_s:
+                join_again(self._app)
 
     def _listen(self, control_topic: str) -> None:
         topic = self._app.topic(
@@ -225,7 +229,7 @@ class _Life:
 
     async def _on_assigned(self, _app: faust.App, assigned: Any, **_: Any) -> None:
         partitions = {part.partition for part in assigned}
-        self._has_partitions = bool(partitions)
+        self._assigned.set()
         _log.info(
             "assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none"
         )

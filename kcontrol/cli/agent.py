@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,7 +149,8 @@ def agent(
 
     def tell(what: str) -> None:
         facts = {"agent": own, "pid": os.getpid(), "told": what}
-        click.echo(json.dumps(facts) if as_json else f"agent {own} {what}")
+        with suppress(OSError):  # To a file on a disk that is full: what it does goes on.
+            click.echo(json.dumps(facts) if as_json else f"agent {own} {what}")
 
     session = SessionOptions(coordinator=commands.coordinator(own))
     options = AgentOptions(own, slots, found, folder, round(kill_after_s * 1000), leaves, session)

@@ -29,7 +29,7 @@ Exit codes:
   0    done
   1    any other error
   2    a setting, pipeline definition or option is wrong; nothing was started
-  3    Kafka can't be reached, is too old, or refused; or a topic is wrong, or nobody acted in time
+  3    Kafka can't be reached, is too old, or refused; or nobody acted in time
   4    Java is missing or of a wrong version, or the broker's jars are not right
   5    fenced: somebody newer owns the transaction
   6    a step failed
@@ -48,6 +48,7 @@ Exit codes:
   19   the registry of schemas can't be reached
   20   left out: the pipeline's layout was changed and has no such node any more; do not start it again
   21   steps that were read are void since a reset of their pipeline
+  22   a topic is missing, or can't be used as it is; the message says which
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """

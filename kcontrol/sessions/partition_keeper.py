@@ -41,6 +41,7 @@ class PartitionKeeper:
         open_session: OpenSession,
         denied: Callable[[AccessError], None],
         reclaim_after_ms: int = RECLAIM_AFTER_MS,
+        monotonic_s: Callable[[], float] | None = None,
     ) -> None:
         """fold: reads the whole partition, from its beginning to its end. denied: told when Kafka does not
         let us work here; nothing is tried again then.
@@ -50,10 +51,11 @@ class PartitionKeeper:
         self._open_session = open_session
         self._denied = denied
         self._reclaim_after_ms = reclaim_after_ms
+        self._monotonic_s = monotonic_s or (lambda: asyncio.get_running_loop().time())
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, CoordinatorSession] = {}
         self._finding: asyncio.Task[None] | None = None
-        self._confirmed = asyncio.Event()
+        self._confirmed, self._confirmed_s = asyncio.Event(), 0.0
         self._submitted: dict[str, int] = {}
         """By pipeline, the offset of the newest definition that has arrived."""
 
@@ -65,6 +67,7 @@ class PartitionKeeper:
         """The group has assigned the partition to this process once more: who has
         resigned wrongly claims again at once."""
         confirmed, self._confirmed = self._confirmed, asyncio.Event()
+        self._confirmed_s = self._monotonic_s()
         confirmed.set()
 
     def push(self, offset: int, logged: Logged | None) -> None:
@@ -136,6 +139,9 @@ class PartitionKeeper:
                 )
             finally:
                 self._sessions.pop(pipeline, None)
+            if self._monotonic_s() - self._confirmed_s > self._reclaim_after_ms / 1000:
+                # Before the other one's claim: who hung meanwhile has perhaps lost the partition, and learns of it in a moment.
+                confirmed = self._confirmed
             await pause(pause_ms, confirmed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -36,7 +37,7 @@ def lock(path: Path, name: str = "") -> BinaryIO:
     is open: the operating system frees it however its holder dies.
 
     name: of the holder, as others find it: ASCII.
-    Raises LockedError: another holder, of whatever process, has it.
+    Raises LockedError: another holder, of whatever process, has it. OSError: it can't be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b")
@@ -47,11 +48,16 @@ def lock(path: Path, name: str = "") -> BinaryIO:
         holder, _ = _written(file)
         file.close()
         raise LockedError(path, holder) from error
-    file.truncate(0)
     # Versions that know of no names read as far as the longest id.
     text = f"{os.getpid():<{_ID_BYTES}}{name}" if name else str(os.getpid())
-    file.write(text.encode("ascii"))
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(text.encode("ascii"))
+        file.flush()
+    except OSError:
+        with suppress(OSError):
+            file.close()  # It has no room for what is still to be written.
+        raise
     return file
 
 

@@ -117,7 +117,7 @@ def _refused(story: Story) -> None:
     assert own.returncode == 2, own.stderr
     assert f"output 'totals' of pipeline {orders.name!r}" in own.stderr
     missing = _replay(story, "--topic", "copies=nowhere")
-    assert missing.returncode == 3, missing.stderr
+    assert missing.returncode == 22, missing.stderr
     assert "nowhere" in missing.stderr
     filled = _replay(story, "--output", "steps")
     assert filled.returncode == 2, filled.stderr

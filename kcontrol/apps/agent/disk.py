@@ -19,7 +19,8 @@ KEPT = 100
 
 
 class AgentDisk:
-    """The working directory of one agent, which one process at a time has."""
+    """The working directory of one agent, which one process at a time has. Whatever can't be written raises OSError, and is as
+    it was before."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ConfigurationError if another process has it."""
@@ -42,8 +43,9 @@ class AgentDisk:
         """A new name, which is on the disk before anybody hears of it."""
         incarnation = f"{name}-{uuid4().hex[:12]}"
         kept = (*self.incarnations, incarnation)[-KEPT:]
-        self.incarnations = (self._seen, *kept[1:]) if self._seen and self._seen not in kept else kept
-        _write(self._file, self.incarnations)
+        kept = (self._seen, *kept[1:]) if self._seen and self._seen not in kept else kept
+        _write(self._file, kept)
+        self.incarnations = kept
         return incarnation
 
     def see(self, incarnation: str) -> None:

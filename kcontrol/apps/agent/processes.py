@@ -95,10 +95,12 @@ class HostProcess:
             return False
 
     def exit_code(self) -> int | None:
-        """None if its keeper was killed before it could write it down."""
+        """None if its keeper was killed before it could write it down. Where it had no room to, it ended with the same, which
+        the life of the agent that had started it knows."""
         with suppress(FileNotFoundError, ValueError):
             return int((self.folder / "exit").read_text())
-        return None
+        code = None if self.child is None else self.child.poll()
+        return code if code is not None and code >= 0 else None
 
     def last_words(self) -> str:
         """The last line of what it said."""

@@ -85,7 +85,8 @@ class Restarts:
 
 
 def says_nothing_of_the_host(code: int | None) -> bool:
-    """Kafka is away, from all hosts as far as is known; another process has its place; it was asked to end."""
+    """Kafka is away, from all hosts as far as is known; another process has its place; it was asked to end. That
+    a topic is wrong says something: of the job."""
     return verdict_of(code) in (ExitVerdict.ASKED, ExitVerdict.REPLACED) or code == ClusterError.exit_code
 
 

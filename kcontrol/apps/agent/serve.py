@@ -6,15 +6,19 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.groups import remove_members
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import HostProcesses
+from kcontrol.apps.agent.remembering import until_there_is_room
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
@@ -52,11 +56,11 @@ async def serve(
 ) -> None:
     """Until SIGTERM or SIGINT. Raises ReplacedError when the cluster ends it: with the reason; ClusterError if it was to leave
     and could not say so, though all that ran here has ended."""
-    disk = AgentDisk(options.folder)
+    disk = await until_there_is_room(lambda: AgentDisk(options.folder), tell)
     earlier = disk.incarnations
     me = Identity(
         options.name,
-        disk.new_incarnation(options.name),
+        await until_there_is_room(lambda: disk.new_incarnation(options.name), tell),
         options.slots,
         options.tags,
         (FIRST_LEVEL, LATEST_LEVEL),
@@ -76,6 +80,7 @@ async def serve(
         ResizeWarden(cluster, may_ask),
         FitWarden(cluster),
         EndTeller(cluster, may_ask),
+        Burials(partial(remove_members, cluster)),
         *(command, tell, options.session, LIMITS),
     )
     try:

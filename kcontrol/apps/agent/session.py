@@ -19,10 +19,12 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
     KafkaClusterLog,
     LogCutError,
 )
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
+from kcontrol.apps.agent.remembering import Remembering
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.restarts import Restarts, says_nothing_of_the_host
 from kcontrol.apps.agent.snapshots import SnapshotStore
@@ -32,6 +34,7 @@ from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
+from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Place, Replica, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
@@ -86,16 +89,16 @@ class AgentSession:
         resizes: ResizeWarden,
         fits: FitWarden,
         ends: EndTeller,
+        burials: Burials,
         command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
         limits: AgentLimits,
     ) -> None:  # fmt: skip
-        self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
-        self._store = store
+        self._machine, self._log, self._beats, self._store = machine, log, beats, store
         self._processes, self._warden, self._ends = processes, warden, ends
-        self._resizes, self._fits = resizes, fits
-        self._command, self._tell = command, tell
+        self._resizes, self._fits, self._burials = resizes, fits, burials
+        self._command, self._tell, self._memory = command, tell, Remembering(disk, tell)
         self._options, self._limits = options, limits
         self._clock = SystemClock()
         self._waiting = WaitingAgent(tell, options.give_up_ms)
@@ -116,7 +119,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        beating = (self._read, self._hear, self._beat, self._speak)
+        beating = (self._read, self._hear, self._beat, self._speak, self._bury)
         acts = (self._prepare, self._work, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
         tasks = [
@@ -155,7 +158,9 @@ class AgentSession:
     # --- reading ------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
+        self._look()
         asked_ms = self._clock.monotonic_ms()
+        before = self.replica if self._machine.has_read else None
         try:
             found = await self._log.read_to_end()
         except LogCutError as cut:
@@ -170,10 +175,11 @@ class AgentSession:
             self._waiting.for_somebody(OF_ANOTHER_LOG.format(self._restored))
             return
         self._machine.read_to_end(asked_ms)
+        if before is not None:
+            entries = (one.entry for one in found)
+            self._burials.add(gone_coordinators(before, self.replica, entries, self._machine.me.name))
         self._tell_stage()
-        known = self.replica.agents.get(self._machine.me.name)
-        if known is not None and known.incarnation in self._disk.incarnations:
-            self._disk.see(known.incarnation)
+        self._memory.see(self.replica.agents.get(self._machine.me.name))
 
     async def _restore(self, cut: LogCutError) -> None:
         try:
@@ -197,9 +203,10 @@ class AgentSession:
 
     def _look(self) -> None:
         if self._machine.removed and not self._leaves:
-            self._tell("was given up for dead, or left: it ends what it runs and joins again")
-            incarnation = self._disk.new_incarnation(self._machine.me.name)
-            self._machine.begin(incarnation, self._clock.monotonic_ms())
+            incarnation = self._memory.new_incarnation(self._machine.me.name)
+            if incarnation is not None:
+                self._tell("was given up for dead, or left: it ends what it runs and joins again")
+                self._machine.begin(incarnation, self._clock.monotonic_ms())
 
     def _tell_stage(self) -> None:
         known = self._machine.me.is_known_by(self.replica)
@@ -278,6 +285,10 @@ class AgentSession:
     async def _tell_ends(self) -> None:
         """That pipelines are stopped whose jobs have ended."""
         await self._ends.tell(ended_jobs(self.replica, self._machine.me))
+
+    async def _bury(self) -> None:
+        """Have the group of coordinators without those of hosts that are gone."""
+        await self._burials.bury(self.replica.agents, self._machine.may_start(self._clock.monotonic_ms()))
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""
@@ -369,16 +380,17 @@ class AgentSession:
         self._ended.append(ended)
 
     def _note_ends(self) -> None:
-        ended, self._ended = self._ended, []
-        for one in ended:
-            self._note(one)
-            self._processes.forget(one)
+        again = [one for one in self._ended if not self._note(one)]
+        for one in self._ended:
+            if one not in again:
+                self._processes.forget(one)
+        self._ended = again
 
-    def _note(self, ended: EndedProcess) -> None:
+    def _note(self, ended: EndedProcess) -> bool:
         """It is started again if it is still placed here, unless it said that nobody is to do that; what fails here is
-        reported. A coordinator is started again in any case: there may be no better host."""
+        reported. A coordinator is started again in any case: there may be no better host. False: to be noted again."""
         if not may_be_of(ended.founded_ms, self.replica.founded_ms):
-            return
+            return True
         unit, generation, why = ended.unit, ended.generation, f"ended {ended.with_code}: {ended.said}"
         match verdict_of(ended.code):
             case ExitVerdict.ASKED | ExitVerdict.REPLACED:
@@ -387,7 +399,7 @@ class AgentSession:
                 # It is of no job that could fail, and what is wrong for it here may be right elsewhere.
                 self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
             case ExitVerdict.LEFT_OUT:
-                self._disk.leave_out(self._machine.unit_left_out(unit, generation))
+                return self._memory.leave_out(self._machine.unit_left_out(unit, generation))
             case ExitVerdict.USELESS:
                 self._machine.unit_failed(unit, generation, why, Hope.NOWHERE)
             case ExitVerdict.USELESS_HERE:
@@ -398,6 +410,7 @@ class AgentSession:
                 pass
             case ExitVerdict.FAILED:
                 self._machine.unit_failed(unit, generation, why)
+        return True
 
     def _keep_coordinator(self, now_ms: int) -> None:
         """One where it is placed, none elsewhere, by the same rules as units."""

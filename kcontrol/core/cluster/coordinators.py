@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kcontrol.core.cluster.change import Change, EntryRejectedError
-from kcontrol.core.cluster.entries import RaiseLevel, TaskFailed
+from kcontrol.core.cluster.entries import ClusterEntry, Leave, RaiseLevel, TaskFailed
 from kcontrol.core.cluster.model import COORDINATOR_LEVEL, Replica
 from kcontrol.core.cluster.schedule.keepers import is_able
 
@@ -12,6 +14,22 @@ def raised_for_coordinators(replica: Replica) -> RaiseLevel | None:
     """The next level on the way to that at which what can't run is placed elsewhere; None while some agent does not know it."""
     known = all(agent.levels[1] >= COORDINATOR_LEVEL for agent in replica.agents.values())
     return RaiseLevel(replica.level + 1) if known else None
+
+
+def gone_coordinators(
+    before: Replica, after: Replica, entries: Iterable[ClusterEntry | None], agent: str
+) -> frozenset[str]:
+    """Agents that had a coordinator and were given up, for one that has one itself: it is to see to it that theirs are no
+    longer counted on. Whoever has none leaves that to those that have; whoever leaves by itself ends its own.
+
+    entries: what was read between the two values; None for what nobody can read.
+    """
+    if all(place.agent != agent for place in after.coordinators):
+        return frozenset()
+    lost = frozenset(place.agent for place in before.coordinators) - after.agents.keys()
+    if not lost:
+        return lost
+    return lost - {one.agent for one in entries if isinstance(one, Leave) and one.by == one.agent}
 
 
 def coordinator_failed(change: Change, entry: TaskFailed) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.groups import Membership
+from kcontrol.adapters.kafka.admin.groups import Membership, remove_members
+from kcontrol.apps.agent.burials import Burials
+from kcontrol.apps.coordinator_presence import client_id_of
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, define, own_cluster
 from tests.support.held_coordinator import ALONE
@@ -18,6 +20,7 @@ from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 
 PATIENCE_S = HANG_S
+ASSIGNED = "assigned partitions of the control topic: "
 TOLD = "held: it is told its partitions"
 SESSION_TIMEOUT_S = 300.0
 """The longest that there may be: Kafka alone would hand over when every test here has long failed."""
@@ -34,12 +37,14 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSe
 
 
 @contextmanager
-def coordinator(cluster: ClusterSettings, home: Path, name: str, *more: str) -> Iterator[KcontrolProcess]:
-    """Ready."""
+def coordinator(
+    cluster: ClusterSettings, home: Path, name: str, *more: str, host: str = "home"
+) -> Iterator[KcontrolProcess]:
+    """Ready. host: who is on another one does not see its lock."""
     log = home / f"{name}.log"
     arguments = ["--bootstrap-servers", cluster.bootstrap_servers]
     timeout = ["--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
-    env = {"XDG_DATA_HOME": str(home / "home")}
+    env = {"XDG_DATA_HOME": str(home / host)}
     with KcontrolProcess("coordinator", *arguments, *timeout, *more, log=log, env=env, cwd=home) as process:
         process.says("the coordinator is ready", PATIENCE_S)
         yield process
@@ -66,7 +71,21 @@ def in_charge(command: Command) -> int:
 
 def share_of(process: KcontrolProcess) -> str:
     """The partitions that it was assigned last, as it says them."""
-    return process.text().rpartition("assigned partitions of the control topic: ")[2].splitlines()[0]
+    return process.text().rpartition(ASSIGNED)[2].splitlines()[0]
+
+
+def bury(cluster: ClusterSettings, gone: str) -> list[str]:
+    """As an agent does that has read that this one is gone. Who was taken out of the group."""
+    removed: list[str] = []
+
+    async def remove(client_ids: Collection[str]) -> list[str]:
+        removed.extend(await remove_members(cluster, client_ids))
+        return removed
+
+    burials = Burials(remove)
+    burials.add([gone])
+    asyncio.run(burials.bury([], may_act=True))
+    return removed
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -89,6 +108,65 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
         until(lambda: victim.text().count("the coordinator is ready") == 2, "it is back", PATIENCE_S)
         assert share_of(victim) == "none", "what has just been taken over stays where it is"
         assert in_charge(command) == other.pid
+
+
+def test_a_coordinator_whose_host_is_gone_is_replaced_once_an_agent_knows_that(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """On another host nobody sees its lock."""
+    with (
+        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
+        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
+    ):
+        hosts = {first.pid: "a", second.pid: "b"}
+        until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
+        victim, other = (first, second) if in_charge(command) == first.pid else (second, first)
+        agent = hosts[victim.pid]
+        victim.kill()
+        assert bury(cluster, agent) == [client_id_of(agent)]
+        until(lambda: in_charge(command) == other.pid, "the other takes over", PATIENCE_S, other.text)
+        assert "has died" not in other.text(), "it has not seen that itself"
+
+
+def test_a_coordinator_that_lives_though_its_host_was_given_up_joins_again(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """Its agent was slow, or has died alone: who has the pipeline by then, the claims say."""
+    with (
+        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
+        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
+    ):
+        hosts = {first.pid: (first, "a"), second.pid: (second, "b")}
+        until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
+        one, agent = hosts[in_charge(command)]
+        told = one.text().count(ASSIGNED)
+        assert bury(cluster, agent) == [client_id_of(agent)]
+        until(lambda: one.text().count(ASSIGNED) > told, "it has joined again", PATIENCE_S, one.text)
+
+        def is_settled() -> bool:
+            having = [each.pid for each in (first, second) if share_of(each) != "none"]
+            return having == [in_charge(command)]
+
+        until(is_settled, "whoever has the share is in charge", PATIENCE_S, one.text)
+
+
+def test_a_coordinator_that_hung_while_it_was_put_out_leaves_what_another_has_taken_over(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """It wakes up, and believes that it has still what it had."""
+    with (
+        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
+        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
+    ):
+        until(lambda: in_charge(command) == first.pid, "the first is in charge", PATIENCE_S, first.text)
+        told = first.text().count(ASSIGNED)
+        first.pause()
+        assert bury(cluster, "a") == [client_id_of("a")]
+        until(lambda: in_charge(command) == second.pid, "the other takes over", PATIENCE_S, second.text)
+        first.resume()
+        until(lambda: first.text().count(ASSIGNED) > told, "it has joined again", PATIENCE_S, first.text)
+        assert share_of(first) == "none", "what has been taken over stays where it is"
+        until(lambda: in_charge(command) == second.pid, "the other is in charge", PATIENCE_S, second.text)
 
 
 def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.session import AgentSession, SessionOptions
@@ -18,6 +19,8 @@ from kcontrol.core.cluster.liveness import Beat
 from kcontrol.wire.cluster import StampedEntry
 
 ME = Identity("a", "a-1", 1)
+NAMES = ("store", "warden", "resizes", "fits", "ends")
+"""Of the parts that do nothing where a test gives none."""
 
 
 class Log:
@@ -68,6 +71,11 @@ class Part:
         return self._acts.get(name, nothing)
 
 
+async def nobody_removed(_client_ids: Collection[str]) -> list[str]:
+    """A group without members."""
+    return []
+
+
 class Session:
     """Of one agent. told: what its operator reads."""
 
@@ -77,11 +85,12 @@ class Session:
         limits = AgentLimits()
         self.machine = AgentMachine(ME, limits, SystemClock().monotonic_ms())
         processes = HostProcesses(self.disk.units, 1_000)
-        part = {name: parts.get(name, Part()) for name in ("store", "warden", "resizes", "fits", "ends")}
+        part = {name: parts.get(name, Part()) for name in NAMES}
         self.session = AgentSession(
             *(self.machine, self.disk, cast(Any, log), cast(Any, self.beats), cast(Any, part["store"])),
             *(processes, cast(Any, part["warden"]), cast(Any, part["resizes"]), cast(Any, part["fits"])),
-            *(cast(Any, part["ends"]), cast(Any, None), self.told.append, options, limits),
+            *(cast(Any, part["ends"]), parts.get("burials") or Burials(nobody_removed)),
+            *(cast(Any, None), self.told.append, options, limits),
         )
 
     def __enter__(self) -> Session:

@@ -31,6 +31,7 @@ from kcontrol.errors import (
     RegistryError,
     ReplacedError,
     SparkLostError,
+    TopicError,
 )
 from tests.support.processes import until
 
@@ -80,7 +81,7 @@ class Life:
         self.told: list[str] = []
         nobody = cast(Any, None)
         self.session = AgentSession(
-            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 4),
+            *(self.machine, self.disk, nobody, nobody, nobody, self.processes, *[nobody] * 5),
             *(command, self.told.append, options, limits),
         )
         self.log = log
@@ -113,6 +114,7 @@ class Life:
         (RegistryError, 1, "anywhere"),
         (JavaError, 1, "here"),
         (SparkLostError, 3, "here"),
+        (TopicError, 3, "here"),
         (ReplacedError, 4, None),
     ],
 )
@@ -124,7 +126,7 @@ def test_a_code_means_the_same_as_for_whoever_runs_a_pipeline_by_hand(
     command = Ending(error.exit_code)
     life = Life(tmp_path, command)
     life.session._options = SessionOptions(restart_ms=0, short_life_s=short_life_s)
-    counts = error is not SparkLostError or short_life_s > 0
+    counts = error not in (SparkLostError, TopicError) or short_life_s > 0
     life.read()
     until(lambda: life.sees(lives), f"it has ended {lives} times")
     said = life.says()

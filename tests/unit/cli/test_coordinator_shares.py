@@ -29,9 +29,12 @@ class Group:
 
     def __init__(self) -> None:
         self._members: dict[str, Any] = {}
+        self._generation = 0
 
     def join(self, name: str, *, settled: bool) -> None:
-        assignor = partial(SettledAssignor, settle_s=0.0 if settled else 3600.0)
+        assignor = partial(
+            SettledAssignor, settle_s=0.0 if settled else 3600.0, generation=lambda: self._generation
+        )
         app = faust.App(name, broker="kafka://nowhere", store="memory://", PartitionAssignor=assignor)
         self._members[name] = app.assignor
 
@@ -40,11 +43,16 @@ class Group:
         app = faust.App(name, broker="kafka://nowhere", store="memory://")
         self._members[name] = app.assignor
 
-    def leave(self, name: str) -> None:
-        del self._members[name]
+    def leave(self, name: str) -> Any:
+        return self._members.pop(name)
 
-    def shares(self) -> dict[str, set[int]]:
-        """After a rebalance."""
+    def come_back(self, name: str, member: Any) -> None:
+        """One that left knows what it had."""
+        self._members[name] = member
+
+    def shares(self, deaf: str = "") -> dict[str, set[int]]:
+        """After a rebalance. deaf: is not told what it has now."""
+        self._generation += 1
         said: dict[str, ConsumerProtocolMemberMetadata] = {
             name: each.metadata({TOPIC}) for name, each in self._members.items()
         }
@@ -53,7 +61,8 @@ class Group:
         shares = {}
         for name, each in self._members.items():
             assert found[name].version == each.version
-            each.on_assignment(_as_received(found[name]))
+            if name != deaf:
+                each.on_assignment(_as_received(found[name]))
             shares[name] = {number for _, numbers in found[name].assignment for number in numbers}
         assert sorted(number for share in shares.values() for number in share) == list(range(PARTITIONS))
         return shares
@@ -94,6 +103,55 @@ def test_who_comes_back_does_not_take_back_what_another_has_taken_over(group: Gr
     assert len(group.shares()["b"]) == PARTITIONS
     group.join("a", settled=False)
     assert len(group.shares()["b"]) == PARTITIONS
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_who_was_put_out_does_not_take_back_what_another_was_given_meanwhile(
+    group: Group, settled: bool
+) -> None:
+    """It hung, or its host was given up: it comes back and believes that all is as it was."""
+    group.join("a", settled=settled)
+    group.shares()
+    group.join("b", settled=settled)
+    group.shares()
+    put_out = group.leave("a")
+    group.shares()
+    group.come_back("a", put_out)
+    assert group.shares() == {"a": set(), "b": set(range(PARTITIONS))}
+    assert put_out.waits_for_share
+
+
+def test_who_was_put_out_has_a_share_again_after_a_while(group: Group) -> None:
+    for name in "ab":
+        group.join(name, settled=True)
+    group.shares()
+    put_out = group.leave("a")
+    group.shares()
+    group.come_back("a", put_out)
+    group.shares()
+    assert put_out.unsettled_s == 0, "the while is over"
+    assert sizes(group.shares()) == [PARTITIONS // 2, PARTITIONS // 2]
+    assert not put_out.waits_for_share
+
+
+def test_who_was_put_out_and_is_back_before_another_was_given_anything_keeps_what_it_has(
+    group: Group,
+) -> None:
+    group.join("a", settled=False)
+    group.shares()
+    group.join("b", settled=False)
+    group.shares()
+    group.come_back("a", group.leave("a"))
+    assert group.shares() == {"a": set(range(PARTITIONS)), "b": set()}
+
+
+def test_who_has_not_heard_of_a_rebalance_loses_only_what_it_gave_to_others(group: Group) -> None:
+    group.join("a", settled=True)
+    group.shares()
+    group.join("b", settled=True)
+    given = group.shares(deaf="a")
+    assert sizes(given) == [PARTITIONS // 2, PARTITIONS // 2]
+    assert group.shares() == given
 
 
 def test_what_nobody_has_goes_to_those_that_were_there_and_nothing_else_moves(group: Group) -> None:
