@@ -23,22 +23,11 @@ class RegionGraph:
 
     def writers(self, pipeline: str) -> frozenset[str]:
         """The pipelines whose topics it reads."""
-        return self._writers[pipeline]
+        return frozenset(self.writer_of[topic] for topic in self.inner(pipeline))
 
     def readers(self, pipeline: str) -> frozenset[str]:
         """The pipelines that read its topics."""
-        return self._readers[pipeline]
-
-    @cached_property
-    def _writers(self) -> Mapping[str, frozenset[str]]:
-        return {name: frozenset(self.writer_of[topic] for topic in self.inner(name)) for name in self.reads}
-
-    @cached_property
-    def _readers(self) -> Mapping[str, frozenset[str]]:
-        return {
-            pipeline: frozenset(name for name, topics in self.reads.items() if topics & written)
-            for pipeline, written in self.writes.items()
-        }
+        return frozenset(name for name, topics in self.reads.items() if topics & self.writes[pipeline])
 
     @cached_property
     def starts(self) -> tuple[str, ...]:

@@ -63,8 +63,6 @@ def hear_answer(graph: RegionGraph, wave: DrainWave, pipeline: str, answer: Drai
     cuts = wave.cuts
     if answer.cut is not None and pipeline not in cuts:
         cuts = {**cuts, pipeline: answer.cut}
-    elif pipeline in wave.noted:
-        return wave
     return advance(graph, replace(wave, noted=wave.noted | {pipeline}, cuts=cuts))
 
 

@@ -43,10 +43,8 @@ REACHABLE = "a region goes back to a cut that it has completed, and to no other"
 
 
 def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
-    """After each event. A region that is the very same was looked at when it came to be."""
+    """After each event."""
     after = now.region
-    if after is before and not isinstance(event, TookOver):
-        return
     back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
     require(back or after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
     if isinstance(event, RollbackAsked) and not ignored:

@@ -39,8 +39,6 @@ class Member:
     """The cut that it stands at, and has not gone on from."""
     back_at: int = 0
     """The cut that it was taken back to last."""
-    heard: tuple[int, int, Told | None] = (-1, 0, None)
-    """What that life was told last, and by which state of the region."""
 
     def die(self) -> None:
         self.up = False
@@ -56,9 +54,7 @@ class Member:
         if not self.up or version < self.version:
             return
         self.version = version
-        if self.heard[:2] != (version, self.life):
-            self.heard = (version, self.life, told(region, self.name, self.life))
-        said = self.heard[2]
+        said = told(region, self.name, self.life)
         if said is None:
             return
         self.was_told = True
@@ -87,8 +83,8 @@ class Member:
         self.saved = {cut for cut in self.saved if cut <= number}
 
     def _retire(self, said: Told) -> None:
-        if said.to_retire:
-            self.saved -= {cut for cut in self.saved if 0 < cut <= said.to_retire}
+        for old in {cut for cut in self.saved if 0 < cut <= said.to_retire}:
+            self.saved.discard(old)
 
     def _drain(self, now: RegionSchedule, number: int) -> None:
         if self.saving != number:

@@ -3,9 +3,7 @@ markers of transactions in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from random import Random
 from zlib import crc32
 
@@ -14,7 +12,6 @@ from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder
 
 PARTITIONS = 2
-_TOKEN, _LAYOUT = Token(1, 1, 1, 1, (1,)), Layout((), 1, ())
 
 
 @dataclass
@@ -28,11 +25,10 @@ class Topic:
         return self.name, partition
 
 
-@lru_cache(maxsize=1 << 15)
-def made_of(record: str, pipeline: str) -> tuple[str, ...]:
+def made_of(record: str, pipeline: str) -> list[str]:
     """What a pipeline makes of a record: nothing, one record, or two."""
     made = f"{record}>{pipeline}"
-    return tuple([f"{made}{copy}" for copy in range(crc32(made.encode()) % 3)])
+    return [f"{made}{copy}" for copy in range(crc32(made.encode()) % 3)]
 
 
 @dataclass
@@ -80,31 +76,21 @@ class SimulatedPipeline:
         elif tick % self.every == 0:
             self._make_step({} if order is None else order.limits)
 
-    def _make_step(self, limits: Mapping[Place, int]) -> None:
-        ranges, moved = [], False
+    def _make_step(self, limits: dict[Place, int]) -> None:
+        read, slices = [], []
         named = {name for name, _ in limits}
         for topic in self.inputs:
             for partition, log in enumerate(topic.partitions):
                 place = topic.place(partition)
-                begin = end = self.positions.get(place, 0)
-                most = len(log)
-                if named:
-                    most = min(most, limits.get(place, 0 if topic.name in named else most))
-                if most > begin:
-                    end = max(begin, self.random.randint((begin + most) // 2, most))
-                    moved = moved or end > begin
-                ranges.append((topic.name, partition, log, begin, end))
-        if moved:
-            read = [
-                record for _, _, log, begin, end in ranges for record in log[begin:end] if record is not None
-            ]
-            self._commit(
-                read,
-                [
-                    InputSlice(name, name, "t", partition, begin, end, end - begin, EMPTY_DIGEST)
-                    for name, partition, _, begin, end in ranges
-                ],
-            )
+                begin = self.positions.get(place, 0)
+                most = min(len(log), limits.get(place, 0 if topic.name in named else len(log)))
+                end = max(begin, self.random.randint((begin + most) // 2, most) if most > begin else begin)
+                read += [record for record in log[begin:end] if record is not None]
+                slices.append(
+                    InputSlice(topic.name, topic.name, "t", partition, begin, end, end - begin, EMPTY_DIGEST)
+                )
+        if any(one.to > one.from_ for one in slices):
+            self._commit(read, slices)
 
     def _commit(self, read: list[str], slices: list[InputSlice]) -> None:
         written = []
@@ -126,14 +112,14 @@ def _boundary(name: str, step: int, inputs: list[InputSlice], outputs: list[Outp
     return StepBoundary(
         pipeline=name,
         step=step,
-        token=_TOKEN,
+        token=Token(1, 1, 1, 1, (1,)),
         now_ms=step,
         reason=Reason.RECORDS,
         fingerprint="f",
         nodes=1,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        layout=_LAYOUT,
+        layout=Layout((), 1, ()),
         paused_inputs=(),
         opened_ms=0,
         committed_ms=0,

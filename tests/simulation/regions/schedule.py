@@ -84,7 +84,7 @@ class RegionSchedule:
             self.counts[f"ignored: {decision.ignored}"] += 1
         self.rows[before.state, self.region.state] += 1
         check_event(self, before, event, decision.ignored is not None)
-        if self.region is not before and self.region != before:
+        if self.region != before:
             self.states.append(self.region)
             if self.region.alarm is not None and self.region.timer != before.timer:
                 self.alarms.append(self.region.timer)

@@ -56,7 +56,6 @@ class DrainSchedule:
             slow = 30 if inner and random.random() < 0.3 else 1
             inputs = (*inner, *outer)
             self.pipelines[name] = SimulatedPipeline(name, inputs, Topic(f"t{number}"), random, slow)
-        self.by_name = sorted(self.pipelines.values(), key=lambda one: one.name)
         self.graph = RegionGraph(
             {name: frozenset(one.name for one in each.inputs) for name, each in self.pipelines.items()},
             {name: frozenset({each.output.name}) for name, each in self.pipelines.items()},
@@ -91,7 +90,9 @@ class DrainSchedule:
             self._begin()
         self._talk(tick)
         self._hear(tick)
-        for pipeline in random.sample(self.by_name, len(self.by_name)):
+        for pipeline in random.sample(
+            sorted(self.pipelines.values(), key=lambda one: one.name), len(self.pipelines)
+        ):
             pipeline.act(tick)
         self._look()
 
