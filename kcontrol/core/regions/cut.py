@@ -8,8 +8,9 @@ time, by anybody, from the logs of steps alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.graph import RegionGraph
@@ -28,6 +29,30 @@ class PipelineCut:
     ends: Mapping[Place, int]
 
 
+class WrittenRange(Protocol):
+    """What is looked at of an OutputSlice."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def from_(self) -> int: ...
+    @property
+    def to(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+
+
+class WritingStep(Protocol):
+    """What is looked at of a StepBoundary that a drain or a rollback has passed."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def outputs(self) -> Sequence[WrittenRange]: ...
+
+
 def standing(last: StepBoundary, asked: Mapping[Place, int], written: Mapping[Place, int]) -> PipelineCut:
     """A pipeline that is held after its last step.
 
@@ -40,7 +65,7 @@ def standing(last: StepBoundary, asked: Mapping[Place, int], written: Mapping[Pl
     return PipelineCut(last.step, {(each.topic, each.partition): each.to for each in last.inputs}, ends)
 
 
-def written_up_to(boundaries: Iterable[StepBoundary]) -> dict[Place, int]:
+def written_up_to(boundaries: Iterable[WritingStep]) -> dict[Place, int]:
     """Of each partition that steps wrote to, the offset after the last record. What void steps wrote is there, too."""
     return {
         (each.topic, each.partition): each.to
@@ -50,7 +75,7 @@ def written_up_to(boundaries: Iterable[StepBoundary]) -> dict[Place, int]:
     }
 
 
-def written_after(boundaries: Iterable[StepBoundary], step: int) -> dict[Place, int]:
+def written_after(boundaries: Iterable[WritingStep], step: int) -> dict[Place, int]:
     """Of each partition that a pipeline wrote to after a step, the first offset of that."""
     found: dict[Place, int] = {}
     for boundary in boundaries:

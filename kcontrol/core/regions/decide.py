@@ -6,10 +6,10 @@ from the region that is durable, so whoever goes on with it needs nothing else, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
+from kcontrol.core.regions.changed import changed
 from kcontrol.core.regions.events import (
     PERSON,
     AlarmWentOff,
@@ -50,15 +50,10 @@ class WhyIgnored(StrEnum):
 
 
 class _IgnoredError(Exception):
-    """Raised by handlers: the region stays as it is."""
-
-    def __init__(self, why: WhyIgnored) -> None:
-        super().__init__(why)
-        self.why = why
+    """Raised by handlers, with the reason why: the region stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegionDecision:
+class RegionDecision(NamedTuple):
     """ignored: why the event meant nothing, and the region is what it was; None: it counted."""
 
     region: Region
@@ -70,11 +65,13 @@ def decide_region(region: Region, event: RegionEvent) -> RegionDecision:
     try:
         return RegionDecision(_after(region, event))
     except _IgnoredError as ignored:
-        return RegionDecision(region, ignored.why)
+        return RegionDecision(region, ignored.args[0])
 
 
 def _after(region: Region, event: RegionEvent) -> Region:
     match event:
+        case AlarmWentOff():
+            return _on_alarm(region, event)
         case HealthSeen():
             return _on_health(region, event)
         case MemberJoined():
@@ -97,8 +94,6 @@ def _after(region: Region, event: RegionEvent) -> Region:
             return _on_rolled_back(region, event)
         case RollbackAbandoned():
             return _on_rollback_abandoned(region, event)
-        case AlarmWentOff():
-            return _on_alarm(region, event)
         case TookOver():
             return _on_took_over(region, event)
         case _:
@@ -110,12 +105,12 @@ def _go(region: Region, event: RegionEvent, cause: RegionCause) -> Region:
     row = region.state, cause
     if type(event) not in REGION_OCCASIONS[row]:
         raise LookupError(f"{cause} while {region.state} on {type(event).__name__}")
-    return replace(region, state=REGION_TABLE[row])
+    return changed(region, state=REGION_TABLE[row])
 
 
 def _set_alarm(region: Region, alarm: Alarm | None) -> Region:
     """Whatever alarm was set before is called off."""
-    return replace(region, timer=region.timer + 1, alarm=alarm)
+    return changed(region, timer=region.timer + 1, alarm=alarm)
 
 
 # --- health -------------------------------------------------------------------------------------------------
@@ -126,14 +121,14 @@ def _on_health(region: Region, event: HealthSeen) -> Region:
         raise _IgnoredError(WhyIgnored.AS_BEFORE)
     if not event.healthy:
         return _fall_ill(region, event, RegionCause.ILL)
-    region = replace(region, is_healthy=True)
+    region = changed(region, is_healthy=True)
     match region.state:
         case RegionState.UNHEALTHY:
             return _try_reset(region, event, RegionCause.WELL)
         case RegionState.STARTED:
-            region = replace(region, is_healthy_first_time=True)
+            region = changed(region, is_healthy_first_time=True)
             if region.must_reset or not region.is_clean_start:
-                return _try_reset(replace(region, must_reset=False), event, RegionCause.MUST_RESET)
+                return _try_reset(changed(region, must_reset=False), event, RegionCause.MUST_RESET)
             return _await_drain(_go(region, event, RegionCause.CLEAN))
         case _:
             return region
@@ -145,18 +140,18 @@ def _on_joined(region: Region, event: MemberJoined) -> Region:
     before = region.lives.get(event.member)
     if before is not None and event.life <= before:
         raise _IgnoredError(WhyIgnored.AS_BEFORE if event.life == before else WhyIgnored.OLD_LIFE)
-    region = replace(region, lives={**region.lives, event.member: event.life})
+    region = changed(region, lives={**region.lives, event.member: event.life})
     if before is None:
         return region
-    region = replace(region, is_clean_start=False)
+    region = changed(region, is_clean_start=False)
     return _fall_ill(region, event, RegionCause.NEW_LIFE)
 
 
 def _fall_ill(region: Region, event: HealthSeen | MemberJoined, cause: RegionCause) -> Region:
-    region = replace(region, is_healthy=False)
+    region = changed(region, is_healthy=False)
     if region.state not in ACTIVE:
         return region
-    return _set_alarm(replace(_go(region, event, cause), completions={}, holds_next=False), None)
+    return _set_alarm(changed(_go(region, event, cause), completions={}, holds_next=False), None)
 
 
 # --- a drain ------------------------------------------------------------------------------------------------
@@ -171,7 +166,7 @@ def _on_drain_asked(region: Region, event: DrainAsked) -> Region:
         return _note_must_reset(region)
     if region.state is not RegionState.PROCESSING or event.seq_id != region.current_seq_id:
         raise _IgnoredError(WhyIgnored.LATE)
-    region = replace(region, holds_next=event.hold)
+    region = changed(region, holds_next=event.hold)
     return _set_alarm(_go(region, event, RegionCause.DRAIN_ASKED), Alarm.DRAIN_TIMEOUT)
 
 
@@ -185,7 +180,7 @@ def _must_be_trigger(region: Region, member: str) -> None:
 def _note_must_reset(region: Region) -> Region:
     if region.must_reset:
         raise _IgnoredError(WhyIgnored.AS_BEFORE)
-    return replace(region, must_reset=True)
+    return changed(region, must_reset=True)
 
 
 def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, part: MemberPart) -> Region:
@@ -202,7 +197,7 @@ def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, pa
     if region.state is RegionState.DRAINING:
         # The alarm of the drain stays set: what is saved beside the work must come to its end, too.
         number = region.current_seq_id
-        region = replace(region, pending_seq_id=number, current_seq_id=number + 1)
+        region = changed(region, pending_seq_id=number, current_seq_id=number + 1)
         return _go(region, event, RegionCause.ALL_BLOCKING)
     return region
 
@@ -225,7 +220,7 @@ def _is_progress(before: MemberPart | None, now: MemberPart) -> bool:
 def _finish_drain(region: Region, event: CheckpointDone | BlockingCheckpointDone) -> Region:
     """The cut counts, and everything older than the one before it is needed no more."""
     number = region.pending_seq_id if region.state is RegionState.PENDING else region.current_seq_id
-    region = replace(
+    region = changed(
         _go(region, event, RegionCause.ALL_SAVED),
         completions={},
         to_retire_seq_id=_retired(region),
@@ -236,7 +231,7 @@ def _finish_drain(region: Region, event: CheckpointDone | BlockingCheckpointDone
         is_held=region.holds_next,
         holds_next=False,
     )
-    return _await_drain(replace(region, pending_seq_id=region.current_seq_id))
+    return _await_drain(changed(region, pending_seq_id=region.current_seq_id))
 
 
 def _retired(region: Region) -> int:
@@ -253,7 +248,7 @@ def _on_resume_asked(region: Region) -> Region:
     if not region.is_held and not region.holds_next:
         raise _IgnoredError(WhyIgnored.AS_BEFORE)
     held = region.is_held and region.state is RegionState.PROCESSING
-    region = replace(region, is_held=False, holds_next=False)
+    region = changed(region, is_held=False, holds_next=False)
     return _await_drain(region) if held else region
 
 
@@ -265,12 +260,12 @@ def _on_reset_asked(region: Region, event: ResetAsked) -> Region:
         raise _IgnoredError(WhyIgnored.GOING_BACK)
     if event.force:
         allowed = region.reset_attempt + region.settings.max_reset_attempts
-        region = replace(region, max_reset_attempts=allowed)
+        region = changed(region, max_reset_attempts=allowed)
     elif region.state is RegionState.SPENT:
         raise _IgnoredError(WhyIgnored.SPENT)
     match region.state:
         case RegionState.STARTED:
-            return replace(region, must_reset=True) if event.force else _note_must_reset(region)
+            return changed(region, must_reset=True) if event.force else _note_must_reset(region)
         case RegionState.UNHEALTHY:
             if not event.force:
                 raise _IgnoredError(WhyIgnored.AS_BEFORE)  # It is reset once it is healthy.
@@ -283,10 +278,10 @@ def _on_reset_asked(region: Region, event: ResetAsked) -> Region:
 
 
 def _try_reset(region: Region, event: HealthSeen | AlarmWentOff | ResetAsked, cause: RegionCause) -> Region:
-    region = _set_alarm(replace(region, completions={}, holds_next=False), None)
+    region = _set_alarm(changed(region, completions={}, holds_next=False), None)
     if _is_spent(region):
         return _go(region, event, RegionCause.SPENT)
-    region = replace(_go(region, event, cause), reset_attempt=region.reset_attempt + 1)
+    region = changed(_go(region, event, cause), reset_attempt=region.reset_attempt + 1)
     return _set_alarm(region, Alarm.RESET_TIMEOUT)
 
 
@@ -304,7 +299,7 @@ def _on_reset_done(region: Region, event: ResetDone) -> Region:
     region = _completed(region, event.member, MemberPart.RESET)
     if not _have_all(region):
         return region
-    region = replace(region, completions={}, current_seq_id=_number_after(region))
+    region = changed(region, completions={}, current_seq_id=_number_after(region))
     return _await_drain(_go(region, event, RegionCause.ALL_RESET))
 
 
@@ -341,7 +336,7 @@ def _is_set(region: Region, event: AlarmWentOff) -> bool:
 def _on_took_over(region: Region, event: TookOver) -> Region:
     region = _go(region, event, RegionCause.TOOK_OVER)
     if region.state is RegionState.GOING_BACK:
-        return replace(region, is_healthy=False)
+        return changed(region, is_healthy=False)
     return _begun_anew(region)
 
 
@@ -350,7 +345,7 @@ def _on_rollback_asked(region: Region, event: RollbackAsked) -> Region:
     if not _can_go_back(region, event.seq_id):
         raise _IgnoredError(WhyIgnored.UNREACHABLE)
     region = _go(region, event, RegionCause.ROLLBACK_ASKED)
-    region = replace(region, completions={}, holds_next=False, going_back_to=event.seq_id)
+    region = changed(region, completions={}, holds_next=False, going_back_to=event.seq_id)
     return _set_alarm(region, None)
 
 
@@ -383,7 +378,7 @@ def _on_rollback_abandoned(region: Region, event: RollbackAbandoned) -> Region:
 
 def _gone_back(region: Region) -> Region:
     number = region.going_back_to
-    return replace(
+    return changed(
         _begun_anew(region),
         last_completed_seq_id=number,
         to_retire_seq_id=min(region.to_retire_seq_id, number - 1),
@@ -398,7 +393,7 @@ def _is_this_rollback(region: Region, event: RolledBack) -> bool:
 
 def _begun_anew(region: Region) -> Region:
     """The numbers stay; what was under way is not gone on with, and what is seen of members is seen anew."""
-    region = replace(
+    region = changed(
         region,
         is_healthy=False,
         is_healthy_first_time=False,
@@ -428,7 +423,7 @@ def _must_count(region: Region, member: str, life: int) -> None:
 
 
 def _completed(region: Region, member: str, part: MemberPart) -> Region:
-    return replace(region, completions={**region.completions, member: part})
+    return changed(region, completions={**region.completions, member: part})
 
 
 def _have_all(region: Region) -> bool:

@@ -23,11 +23,22 @@ class RegionGraph:
 
     def writers(self, pipeline: str) -> frozenset[str]:
         """The pipelines whose topics it reads."""
-        return frozenset(self.writer_of[topic] for topic in self.inner(pipeline))
+        return self._writers[pipeline]
+
+    @cached_property
+    def _writers(self) -> Mapping[str, frozenset[str]]:
+        return {name: frozenset(self.writer_of[topic] for topic in self.inner(name)) for name in self.reads}
 
     def readers(self, pipeline: str) -> frozenset[str]:
         """The pipelines that read its topics."""
-        return frozenset(name for name, topics in self.reads.items() if topics & self.writes[pipeline])
+        return self._readers[pipeline]
+
+    @cached_property
+    def _readers(self) -> Mapping[str, frozenset[str]]:
+        return {
+            name: frozenset(reader for reader, topics in self.reads.items() if topics & written)
+            for name, written in self.writes.items()
+        }
 
     @cached_property
     def starts(self) -> tuple[str, ...]:

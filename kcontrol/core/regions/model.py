@@ -157,7 +157,7 @@ def refused_asker(settings: RegionSettings, member: str) -> str:
     return f"{member!r} may not ask for drains of {where}: {may} may, by its triggers"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Region:
     """What a coordinator remembers of a region; a value that only `decide` makes another of.
 

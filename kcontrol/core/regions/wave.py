@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kcontrol.core.regions.changed import changed
 from kcontrol.core.regions.cut import PipelineCut, Place
 from kcontrol.core.regions.graph import RegionGraph
 from kcontrol.core.regions.model import DrainMode
@@ -63,7 +64,9 @@ def hear_answer(graph: RegionGraph, wave: DrainWave, pipeline: str, answer: Drai
     cuts = wave.cuts
     if answer.cut is not None and pipeline not in cuts:
         cuts = {**cuts, pipeline: answer.cut}
-    return advance(graph, replace(wave, noted=wave.noted | {pipeline}, cuts=cuts))
+    elif pipeline in wave.noted:
+        return wave
+    return advance(graph, changed(wave, noted=wave.noted | {pipeline}, cuts=cuts))
 
 
 def advance(graph: RegionGraph, wave: DrainWave) -> DrainWave:
@@ -75,7 +78,7 @@ def advance(graph: RegionGraph, wave: DrainWave) -> DrainWave:
             orders[name] = DrainOrder(wave.number, _limits(graph, wave, name))
         if name in orders and not orders[name].released and _may_go_on(graph, wave, name):
             orders[name] = replace(orders[name], released=True)
-    return replace(wave, orders=orders)
+    return changed(wave, orders=orders)
 
 
 def _limits(graph: RegionGraph, wave: DrainWave, pipeline: str) -> dict[Place, int]:

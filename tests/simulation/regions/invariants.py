@@ -43,35 +43,46 @@ REACHABLE = "a region goes back to a cut that it has completed, and to no other"
 
 
 def check_event(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
-    """After each event."""
+    """After each event. What holds of a region that is the very same as before has been found when it became so."""
     after = now.region
-    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
-    require(back or after.last_completed_seq_id >= before.last_completed_seq_id, NEVER_BACK, after)
     if isinstance(event, RollbackAsked) and not ignored:
         require(event.seq_id in now.completed, REACHABLE, (event, before))
+    if isinstance(event, TookOver):
+        now.owes_reset = True
+    if after is not before:
+        _check_change(now, before, event, ignored)
+
+
+def _check_change(now: RegionSchedule, before: Region, event: RegionEvent, ignored: bool) -> None:
+    after, current, completed = now.region, now.region.current_seq_id, now.region.last_completed_seq_id
+    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
+    require(back or completed >= before.last_completed_seq_id, NEVER_BACK, after)
     _check_going_back(now, before, event, back)
-    if before.is_held:
-        require(after.is_held or isinstance(event, ResumeAsked), STAYS, (event, after))
-    require(after.current_seq_id > after.last_completed_seq_id, ONCE, after)
-    require(after.current_seq_id >= before.current_seq_id, ONCE, after)
+    if before.is_held and not after.is_held:
+        require(isinstance(event, ResumeAsked), STAYS, (event, after))
+    require(current > completed and current >= before.current_seq_id, ONCE, after)
     require(after.reset_attempt <= after.max_reset_attempts, BOUNDED, after)
-    retired, completed = after.to_retire_seq_id, after.last_completed_seq_id
-    require(retired < completed or completed == 0, RETIRED, after)
+    require(after.to_retire_seq_id < completed or completed == 0, RETIRED, after)
     require(not ignored or after == before, IGNORED, event)
-    require(set(after.completions) <= set(after.settings.members), MEMBERS_ONLY, after.completions)
-    if (after.state, after.current_seq_id) == (before.state, before.current_seq_id):
+    if after.completions is not before.completions:
+        _check_members(before, after, event)
+    if isinstance(event, AlarmWentOff) and event.timer != before.timer:
+        require(after == before, OLD_ALARMS, event)
+    if before.state is RegionState.SPENT and after.state is not RegionState.SPENT:
+        forced = isinstance(event, ResetAsked) and event.force
+        require(forced or isinstance(event, TookOver | RollbackAsked), ONLY_BY_FORCE, event)
+    _check_states(now, before, back)
+
+
+def _check_members(before: Region, after: Region, event: RegionEvent) -> None:
+    require(after.completions.keys() <= set(after.settings.members), MEMBERS_ONLY, after.completions)
+    if after.state is before.state and after.current_seq_id == before.current_seq_id:
         gone_back = {
             name
             for name, part in before.completions.items()
             if part != after.completions.get(name) and part != "blocking_done"
         }
         require(not gone_back or not after.completions, MEMBERS_ONLY, (event, gone_back))
-    if isinstance(event, AlarmWentOff) and event.timer != before.timer:
-        require(after == before, OLD_ALARMS, event)
-    if before.state is RegionState.SPENT and after.state is not RegionState.SPENT:
-        forced = isinstance(event, ResetAsked) and event.force
-        require(forced or isinstance(event, TookOver | RollbackAsked), ONLY_BY_FORCE, event)
-    _check_states(now, before, event)
 
 
 def _check_going_back(now: RegionSchedule, before: Region, event: RegionEvent, back: bool) -> None:
@@ -92,10 +103,9 @@ def _check_going_back(now: RegionSchedule, before: Region, event: RegionEvent, b
     now.counts["rolled back"] += not is_given_up
 
 
-def _check_states(now: RegionSchedule, before: Region, event: RegionEvent) -> None:
+def _check_states(now: RegionSchedule, before: Region, back: bool) -> None:
     after = now.region
-    back = before.state is RegionState.GOING_BACK and after.state is RegionState.STARTED
-    if isinstance(event, TookOver) or back:
+    if back:
         now.owes_reset = True
     if after.state is RegionState.RESETTING:
         now.owes_reset = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, ResetDone
+from kcontrol.core.regions.events import BlockingCheckpointDone, CheckpointDone, RegionEvent, ResetDone
 from kcontrol.core.regions.model import Region, RegionState, Told, Word, told
 from tests.simulation.invariants import require
 from tests.simulation.regions.invariants import RESET_FIRST, RETIRED, STAYS
@@ -17,7 +17,7 @@ LOST = -1
 """In place of a cut: what it held is gone."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     """at: the cut that it came to, or was brought back to, last. saved: durable, over lives. version: the newest state of
     the region that it has seen. held: it does nothing of its own."""
@@ -39,6 +39,10 @@ class Member:
     """The cut that it stands at, and has not gone on from."""
     back_at: int = 0
     """The cut that it was taken back to last."""
+    settled: int = -1
+    """The newest state at which it has looked, if another look at that would do nothing but say the same again: what is told is
+    a function of the state, and what it does is one of that and of what it has saved."""
+    says: RegionEvent | None = None
 
     def die(self) -> None:
         self.up = False
@@ -47,18 +51,23 @@ class Member:
         """What it has saved is left, and nothing else."""
         self.up, self.life = True, self.life + 1
         self.at, self.held, self.began_clean = LOST, True, not self.was_told
-        self.version, self.saving, self.parting = -1, 0, 0
+        self.version, self.settled, self.saving, self.parting = -1, -1, 0, 0
 
     def look(self, now: RegionSchedule, version: int, region: Region) -> None:
         """At one of the states of the region, which may be an old one."""
         if not self.up or version < self.version:
             return
+        if version == self.settled:
+            if self.says is not None:
+                now.send(self.says)
+            return
         self.version = version
         said = told(region, self.name, self.life)
         if said is None:
+            self._settle(now, None)
             return
         self.was_told = True
-        self._retire(said)
+        self._retire(said.to_retire)
         match said.word:
             case Word.TRIGGER_DRAIN:
                 self._drain(now, said.seq_id)
@@ -71,10 +80,16 @@ class Member:
                 self._tell_saved(now, said)
             case Word.RESET_FAILED:
                 self.held = True
+                self._settle(now, None)
+
+    def _settle(self, now: RegionSchedule, says: RegionEvent | None) -> None:
+        self.settled, self.says = self.version, says
+        if says is not None:
+            now.send(says)
 
     def _tell_saved(self, now: RegionSchedule, said: Told) -> None:
-        if said.saving and said.seq_id == self.saving and self.saving in self.saved:
-            now.send(CheckpointDone(self.name, self.life, self.saving))
+        tells = said.saving and said.seq_id == self.saving and self.saving in self.saved
+        self._settle(now, CheckpointDone(self.name, self.life, self.saving) if tells else None)
 
     def go_back(self, number: int) -> None:
         """While it is down: what it has saved since is void."""
@@ -82,9 +97,9 @@ class Member:
         self.back_at = number
         self.saved = {cut for cut in self.saved if cut <= number}
 
-    def _retire(self, said: Told) -> None:
-        for old in {cut for cut in self.saved if 0 < cut <= said.to_retire}:
-            self.saved.discard(old)
+    def _retire(self, newest: int) -> None:
+        if newest > 0:
+            self.saved -= {cut for cut in self.saved if 0 < cut <= newest}
 
     def _drain(self, now: RegionSchedule, number: int) -> None:
         if self.saving != number:
@@ -95,17 +110,18 @@ class Member:
             now.begin_saving(self, number)
         else:
             self.saved.add(number)
-            now.send(CheckpointDone(self.name, self.life, number))
+            self._settle(now, CheckpointDone(self.name, self.life, number))
 
     def save(self, number: int) -> None:
         if self.up and self.saving == number:
             self.saved.add(number)
+            self.settled = -1
 
     def _reset(self, now: RegionSchedule, said: Told) -> None:
         require(said.seq_id in self.saved, RETIRED, (said, self))
         self.held, self.saving, self.parting, self.at = True, 0, 0, said.seq_id
         self.began_clean = True
-        now.send(ResetDone(self.name, self.life, said.seq_id, said.reset_attempt))
+        self._settle(now, ResetDone(self.name, self.life, said.seq_id, said.reset_attempt))
 
     def _go_on(self, now: RegionSchedule) -> None:
         require(self.began_clean, RESET_FIRST, self)

@@ -3,15 +3,21 @@ markers of transactions in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from random import Random
+from functools import cache
+from itertools import chain
+from typing import NamedTuple
 from zlib import crc32
 
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, Layout, OutputSlice, Reason, StepBoundary, Token
-from kcontrol.core.regions.cut import Place
+from kcontrol.core.regions.cut import Place, written_up_to
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder
+from tests.simulation.regions.draws import Draws
 
 PARTITIONS = 2
+_KEEPS = 100_000
+_TOKEN, _LAYOUT = Token(1, 1, 1, 1, (1,)), Layout((), 1, ())
 
 
 @dataclass
@@ -25,10 +31,51 @@ class Topic:
         return self.name, partition
 
 
-def made_of(record: str, pipeline: str) -> list[str]:
+def made_of(record: str, pipeline: str) -> tuple[str, ...]:
     """What a pipeline makes of a record: nothing, one record, or two."""
     made = f"{record}>{pipeline}"
-    return [f"{made}{copy}" for copy in range(crc32(made.encode()) % 3)]
+    return tuple([f"{made}{copy}" for copy in range(crc32(made.encode()) % 3)])
+
+
+class _Made(dict[str, tuple[str, ...]]):
+    """By record. Schedules go over much the same ones, so what was made of them is kept."""
+
+    def __init__(self, pipeline: str) -> None:
+        super().__init__()
+        self._pipeline = pipeline
+
+    def __missing__(self, record: str) -> tuple[str, ...]:
+        if len(self) > _KEEPS:
+            self.clear()
+        self[record] = made = made_of(record, self._pipeline)
+        return made
+
+
+@cache
+def _made_by(pipeline: str) -> _Made:
+    return _Made(pipeline)
+
+
+def all_made_of(records: Iterable[str], pipeline: str) -> list[str]:
+    return list(chain.from_iterable(map(_made_by(pipeline).__getitem__, records)))
+
+
+class Slice(NamedTuple):
+    """What a step wrote to a partition."""
+
+    topic: str
+    partition: int
+    from_: int
+    to: int
+    records: int
+
+
+class Step(NamedTuple):
+    """inputs: by place, from and to."""
+
+    step: int
+    inputs: list[tuple[Place, int, int]]
+    outputs: list[Slice]
 
 
 @dataclass
@@ -39,87 +86,121 @@ class SimulatedPipeline:
     name: str
     inputs: tuple[Topic, ...]
     output: Topic
-    random: Random
+    random: Draws
     every: int = 1
-    boundaries: list[StepBoundary] = field(default_factory=list)
-    positions: dict[Place, int] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
     order: DrainOrder | None = None
+    obeys: DrainOrder | None = None
+    """The same, unless it is released or given up."""
+    answer: DrainAnswer | None = None
+    """What it says of itself. Where it stands is found in its log: see `DrainSchedule`."""
     expired: int = 0
     held: int = 0
+    _written: dict[Place, int] = field(default_factory=dict)
+    _folded: int = 0
+
+    def __post_init__(self) -> None:
+        self.positions = {
+            topic.place(partition): 0 for topic in self.inputs for partition in range(PARTITIONS)
+        }
+        self._reads = [
+            (topic.place(partition), log)
+            for topic in self.inputs
+            for partition, log in enumerate(topic.partitions)
+        ]
+
+    @property
+    def written(self) -> dict[Place, int]:
+        """What its log says of where the partitions end that it writes, read on from where it was read last."""
+        self._written |= written_up_to(self.steps[self._folded :])
+        self._folded = len(self.steps)
+        return self._written
+
+    @property
+    def boundaries(self) -> list[StepBoundary]:
+        """Of all its steps, as they are in its log."""
+        return [_boundary(self.name, step) for step in self.steps]
 
     @property
     def last(self) -> StepBoundary:
         """Its last step; before the first, one that has done nothing."""
-        return self.boundaries[-1] if self.boundaries else _boundary(self.name, 0, [], [])
+        return _boundary(self.name, self.steps[-1] if self.steps else Step(0, [], []))
 
     def hear(self, order: DrainOrder) -> None:
         """The order of the newest drain, and of that what it says last."""
         now = self.order
         if now is None or (order.number, order.released) > (now.number, now.released):
-            self.order = order
+            self.order, self.answer = order, DrainAnswer(order.number)
+            self.obeys = None if order.released or order.number <= self.expired else order
 
-    def obeyed(self) -> DrainOrder | None:
-        now = self.order
-        return None if now is None or now.released or now.number <= self.expired else now
-
-    def answer(self) -> DrainAnswer | None:
-        """What it says of itself. Where it stands is found in its log: see `SimulatedDrain`."""
-        return None if self.order is None else DrainAnswer(self.order.number)
+    def expire(self, order: DrainOrder) -> None:
+        self.expired, self.obeys = order.number, None
 
     def has_come(self, order: DrainOrder) -> bool:
-        return all(self.positions.get(place, 0) >= limit for place, limit in order.limits.items())
+        for place, limit in order.limits.items():  # noqa: SIM110 - many times a schedule, and a generator takes longer
+            if self.positions[place] < limit:
+                return False
+        return True
 
     def act(self, tick: int) -> None:
-        order = self.obeyed()
-        if order is not None and self.has_come(order):
+        order = self.obeys
+        if order is None:
+            if tick % self.every == 0:
+                self._make_step({})
+        elif self.has_come(order):
             self.held += 1
         elif tick % self.every == 0:
-            self._make_step({} if order is None else order.limits)
+            self._make_step(order.limits)
 
-    def _make_step(self, limits: dict[Place, int]) -> None:
-        read, slices = [], []
-        named = {name for name, _ in limits}
-        for topic in self.inputs:
-            for partition, log in enumerate(topic.partitions):
-                place = topic.place(partition)
-                begin = self.positions.get(place, 0)
-                most = min(len(log), limits.get(place, 0 if topic.name in named else len(log)))
-                end = max(begin, self.random.randint((begin + most) // 2, most) if most > begin else begin)
-                read += [record for record in log[begin:end] if record is not None]
-                slices.append(
-                    InputSlice(topic.name, topic.name, "t", partition, begin, end, end - begin, EMPTY_DIGEST)
-                )
-        if any(one.to > one.from_ for one in slices):
+    def _make_step(self, limits: Mapping[Place, int]) -> None:
+        positions, between = self.positions, self.random.between
+        named = {name for name, _ in limits} if limits else limits
+        read: list[str] | None = None
+        slices = []
+        for place, log in self._reads:
+            begin = end = positions[place]
+            most = len(log)
+            if limits:
+                most = min(most, limits.get(place, 0 if place[0] in named else most))
+            if most > begin:
+                end = between((begin + most) // 2, most)
+                if end > begin:
+                    read = [] if read is None else read
+                    read += filter(None, log[begin:end])
+            slices.append((place, begin, end))
+        if read is not None:
             self._commit(read, slices)
 
-    def _commit(self, read: list[str], slices: list[InputSlice]) -> None:
-        written = []
-        made = [one for record in read for one in made_of(record, self.name)]
+    def _commit(self, read: list[str], slices: list[tuple[Place, int, int]]) -> None:
+        topic, written = self.output.name, []
+        made = all_made_of(read, self.name)
         for partition, log in enumerate(self.output.partitions):
             mine = made[partition::PARTITIONS]
             begin = len(log)
             log += mine
-            written.append(
-                OutputSlice("out", self.output.name, partition, begin, len(log), len(mine), EMPTY_DIGEST)
-            )
+            written.append(Slice(topic, partition, begin, len(log), len(mine)))
             if mine or self.random.random() < 0.3:
                 log.append(None)
-        self.positions |= {(one.topic, one.partition): one.to for one in slices}
-        self.boundaries.append(_boundary(self.name, len(self.boundaries) + 1, slices, written))
+        for place, _, end in slices:
+            self.positions[place] = end
+        self.steps.append(Step(len(self.steps) + 1, slices, written))
 
 
-def _boundary(name: str, step: int, inputs: list[InputSlice], outputs: list[OutputSlice]) -> StepBoundary:
+def _boundary(name: str, step: Step) -> StepBoundary:
     return StepBoundary(
         pipeline=name,
-        step=step,
-        token=Token(1, 1, 1, 1, (1,)),
-        now_ms=step,
+        step=step.step,
+        token=_TOKEN,
+        now_ms=step.step,
         reason=Reason.RECORDS,
         fingerprint="f",
         nodes=1,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        layout=Layout((), 1, ()),
+        inputs=tuple(
+            InputSlice(topic, topic, "t", partition, from_, to, to - from_, EMPTY_DIGEST)
+            for (topic, partition), from_, to in step.inputs
+        ),
+        outputs=tuple(OutputSlice("out", *each, EMPTY_DIGEST) for each in step.outputs),
+        layout=_LAYOUT,
         paused_inputs=(),
         opened_ms=0,
         committed_ms=0,

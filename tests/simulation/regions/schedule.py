@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from random import Random
 
-from kcontrol.core.regions.decide import decide_region
+from kcontrol.core.regions.decide import WhyIgnored, decide_region
 from kcontrol.core.regions.events import (
     PERSON,
     AlarmWentOff,
@@ -30,6 +29,7 @@ from kcontrol.core.regions.events import (
 )
 from kcontrol.core.regions.model import Alarm, Region, RegionSettings, RegionState, Trigger
 from tests.simulation.invariants import require
+from tests.simulation.regions.draws import Draws
 from tests.simulation.regions.invariants import COMES_BACK, check_event
 from tests.simulation.regions.members import Member
 
@@ -37,6 +37,8 @@ EVENTS = 400
 _ROUNDS = 200
 _HISTORY = 12
 """So many states back reaches what a server that lags may show."""
+_WELL, _ILL, _UNKNOWN = HealthSeen(True), HealthSeen(False), HealthSeen(None)
+_IGNORED = {why: f"ignored: {why}" for why in WhyIgnored}
 
 
 @dataclass
@@ -54,20 +56,20 @@ class RegionSchedule:
     left: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.random = random = Random(self.seed)
-        names = tuple(f"m{number}" for number in range(random.randint(1, 4)))
+        self.random = random = Draws(self.seed)
+        names = tuple(f"m{number}" for number in range(random.between(1, 4)))
         self.members = [Member(name, random.random() < 0.5) for name in names]
         self.region = Region.started(
             RegionSettings(
                 "r",
                 names,
-                random.choice(tuple(Trigger)),
+                random.one_of(tuple(Trigger)),
                 triggers=("m0",),
-                max_reset_attempts=random.randint(1, 6),
+                max_reset_attempts=random.between(1, 6),
             )
         )
-        self.hint_loss = random.choice((0.0, 0.5, 1.0))
-        self.rate = random.choice((0.005, 0.02, 0.1))
+        self.hint_loss = random.one_of((0.0, 0.5, 1.0))
+        self.rate = random.one_of((0.005, 0.02, 0.1))
         self.states: list[Region] = [self.region]
         self.net: list[RegionEvent] = [MemberJoined(name, 1) for name in names]
         self.writing: list[tuple[Member, int, int]] = []
@@ -79,15 +81,15 @@ class RegionSchedule:
         """Decided, committed and checked."""
         before = self.region
         decision = decide_region(before, event)
-        self.region = decision.region
+        self.region = after = decision.region
         if decision.ignored is not None:
-            self.counts[f"ignored: {decision.ignored}"] += 1
-        self.rows[before.state, self.region.state] += 1
+            self.counts[_IGNORED[decision.ignored]] += 1
+        self.rows[before.state, after.state] += 1
         check_event(self, before, event, decision.ignored is not None)
-        if self.region != before:
-            self.states.append(self.region)
-            if self.region.alarm is not None and self.region.timer != before.timer:
-                self.alarms.append(self.region.timer)
+        if after is not before and (after.timer != before.timer or after != before):
+            self.states.append(after)
+            if after.timer != before.timer and after.alarm is not None:
+                self.alarms.append(after.timer)
 
     def take_over(self) -> None:
         """What the one before has decided last may not have come into the log: then it was never decided."""
@@ -95,9 +97,11 @@ class RegionSchedule:
         self.see(TookOver())
 
     def look_at_health(self) -> None:
-        known = self.region.lives
-        there = all(member.up and known.get(member.name) == member.life for member in self.members)
-        self.see(HealthSeen(there if len(known) == len(self.members) else None))
+        known, seen = self.region.lives, _WELL
+        for member in self.members:
+            if not member.up or known.get(member.name) != member.life:
+                seen = _ILL
+        self.see(seen if len(known) == len(self.members) else _UNKNOWN)
 
     # --- members --------------------------------------------------------------------------------------------
 
@@ -114,11 +118,12 @@ class RegionSchedule:
         member.look(self, version, self.states[version])
 
     def poll_all(self) -> None:
+        newest, region = len(self.states) - 1, self.states[-1]
         for member in self.members:
-            self.poll(member)
+            member.look(self, newest, region)
 
     def _save(self) -> None:
-        member, number, life = self.writing.pop(self.random.randrange(len(self.writing)))
+        member, number, life = self.writing.pop(self.random.below(len(self.writing)))
         if member.life == life:
             member.save(number)
 
@@ -126,23 +131,24 @@ class RegionSchedule:
 
     def run(self) -> None:
         """Raises Violation at the first invariant that does not hold."""
+        draw = self.random.random
         for _ in range(EVENTS):
             self.tick += 1
             self._happen()
-            if self.random.random() > self.hint_loss:
+            if draw() > self.hint_loss:
                 self.poll_all()
         self._come_back()
 
     def _happen(self) -> None:
-        random = self.random
-        chance = random.random()
-        if random.random() < self.rate:
+        random, draw = self.random, self.random.random
+        chance = draw()
+        if draw() < self.rate:
             self._go_wrong()
         elif self.region.state is RegionState.GOING_BACK and chance < 0.3:
             self._give_up() if chance < 0.02 else self._take_back()
         elif chance < 0.40:
-            lags = random.random() < 0.2
-            self.poll(random.choice(self.members), random.randint(1, _HISTORY) if lags else 0)
+            lags = draw() < 0.2
+            self.poll(random.one_of(self.members), random.between(1, _HISTORY) if lags else 0)
         elif chance < 0.70 and self.net:
             self._deliver()
         elif chance < 0.80 and self.writing:
@@ -151,8 +157,8 @@ class RegionSchedule:
             self._go_off()
         elif chance < 0.94:
             number = self.region.current_seq_id
-            who = random.choice(("m0", "m0", "m1", "nobody", PERSON))
-            self.see(DrainAsked(who, number + random.choice((0, 0, -1, 1)), hold=random.random() < 0.2))
+            who = random.one_of(("m0", "m0", "m1", "nobody", PERSON))
+            self.see(DrainAsked(who, number + random.one_of((0, 0, -1, 1)), hold=random.random() < 0.2))
         elif self.region.is_held and chance < 0.955:
             self.see(ResumeAsked())
         elif self.region.state is RegionState.SPENT and chance < 0.96:
@@ -164,13 +170,13 @@ class RegionSchedule:
         """The alarm that is set, a deadline seldom; or any that was set before, and was not called off in time."""
         random = self.random
         if random.random() < 0.3:
-            self.see(AlarmWentOff(random.choice(self.alarms)))
+            self.see(AlarmWentOff(random.one_of(self.alarms)))
         elif self.region.alarm is Alarm.DRAIN_PERIOD or random.random() < 0.04:
             self.see(AlarmWentOff(self.region.timer))
 
     def _deliver(self) -> None:
         random = self.random
-        event = self.net.pop(random.randrange(len(self.net)) if random.random() < 0.3 else 0)
+        event = self.net.pop(random.below(len(self.net)) if random.random() < 0.3 else 0)
         if random.random() < 0.1:
             self.net.append(event)
         if random.random() < 0.05 and not isinstance(event, MemberJoined):
@@ -181,7 +187,7 @@ class RegionSchedule:
 
     def _go_wrong(self) -> None:
         random = self.random
-        random.choice(
+        random.one_of(
             (
                 self._kill,
                 self._begin,
@@ -198,11 +204,11 @@ class RegionSchedule:
         self.counts["faults"] += 1
 
     def _kill(self) -> None:
-        self.random.choice(self.members).die()
+        self.random.one_of(self.members).die()
 
     def _begin(self) -> None:
         """Of one that died, or whose death nobody has seen."""
-        member = self.random.choice(self.members)
+        member = self.random.one_of(self.members)
         member.begin()
         self.net.append(MemberJoined(member.name, member.life))
 
@@ -214,7 +220,7 @@ class RegionSchedule:
         """To a cut that all still have; or somebody asks for one that there never was."""
         region, random = self.region, self.random
         if random.random() < 0.1:
-            self.see(RollbackAsked(random.choice((0, region.last_completed_seq_id + 1))))
+            self.see(RollbackAsked(random.one_of((0, region.last_completed_seq_id + 1))))
             return
         held = set.intersection(*(member.saved for member in self.members)) & self.completed
         numbers = sorted(number for number in held if number <= region.last_completed_seq_id)
@@ -223,7 +229,7 @@ class RegionSchedule:
         self.counts["rollbacks"] += 1
         for member in self.members:
             member.die()
-        self.see(RollbackAsked(random.choice(numbers)))
+        self.see(RollbackAsked(random.one_of(numbers)))
         if self.region != region:
             # Otherwise another one is under way, to a cut that is older.
             for member in self.members:
@@ -232,15 +238,15 @@ class RegionSchedule:
     def _take_back(self) -> None:
         """One member, which is not at work then; or that is said of nobody, or of another rollback."""
         region, random = self.region, self.random
-        member, number = random.choice(self.members), region.going_back_to
+        member, number = random.one_of(self.members), region.going_back_to
         if number and random.random() < 0.8:
             member.go_back(number)
             self.counts["taken back"] += 1
             self.see(RolledBack(member.name, number))
         else:
-            name = random.choice((member.name, "nobody"))
+            name = random.one_of((member.name, "nobody"))
             others = {0, 1, region.last_completed_seq_id, number + 1} - {number}
-            self.see(RolledBack(name, random.choice(sorted(others))))
+            self.see(RolledBack(name, random.one_of(sorted(others))))
 
     def _give_up(self) -> None:
         """Also where there is nothing to be given up."""
@@ -250,10 +256,10 @@ class RegionSchedule:
     def _lie(self) -> None:
         """What nobody who is a member now has said of the number that counts now."""
         random, region = self.random, self.region
-        who, life = random.choice((("nobody", 1), ("m0", -1), ("m0", self.members[0].life + 10_000)))
+        who, life = random.one_of((("nobody", 1), ("m0", -1), ("m0", self.members[0].life + 10_000)))
         numbers = (region.current_seq_id, region.pending_seq_id, region.last_completed_seq_id)
-        number = random.choice(numbers)
-        self.see(random.choice((CheckpointDone, BlockingCheckpointDone))(who, life, number))
+        number = random.one_of(numbers)
+        self.see(random.one_of((CheckpointDone, BlockingCheckpointDone))(who, life, number))
         self.see(ResetDone(who, life, region.last_completed_seq_id, region.reset_attempt - 1))
         self.see(ResetDone("m0", self.members[0].life, region.last_completed_seq_id, region.reset_attempt))
 
@@ -266,7 +272,7 @@ class RegionSchedule:
 
     def _wake_up(self) -> None:
         """A life that was thought dead does what its successor is told, and says so."""
-        member, region = self.random.choice(self.members), self.region
+        member, region = self.random.one_of(self.members), self.region
         old = region.lives.get(member.name, 0) - 1
         if old < 1:
             return
@@ -287,7 +293,7 @@ class RegionSchedule:
                 self.net.append(MemberJoined(member.name, member.life))
         while self.net:
             self.see(self.net.pop(0))
-        self.see(HealthSeen(False))
+        self.see(_ILL)
         self.look_at_health()
         if self.region.state is RegionState.SPENT:
             self.counts["spent"] += 1

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from random import Random
 
 from kcontrol.core.regions import cut as cuts
 from kcontrol.core.regions import wave as waves
-from kcontrol.core.regions.cut import PipelineCut, Place
+from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.graph import RegionGraph, refused_graph
 from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder, DrainWave
 from tests.simulation.invariants import require
-from tests.simulation.regions.pipelines import PARTITIONS, SimulatedPipeline, Topic, made_of
+from tests.simulation.regions.draws import Draws
+from tests.simulation.regions.pipelines import SimulatedPipeline, Topic
+from tests.simulation.regions.recomputed import Recomputed
 
 NO_FLIGHT = "nothing is in flight in a cut, unless a pipeline has given its order up"
 AS_RECOMPUTED = "a recorded cut is what the outer input before it leads to, and nothing else"
@@ -28,11 +29,11 @@ _END_TICKS = 3_000
 _LATE_TICKS = 6
 
 
-def asked_of(pipeline: SimulatedPipeline, random: Random, *, old: bool) -> dict[Place, int]:
+def asked_of(pipeline: SimulatedPipeline, random: Draws, *, old: bool) -> dict[Place, int]:
     """Where its output ends, or has ended once: of a partition whose leader was deposed and does not know it."""
     ends = {pipeline.output.place(number): len(log) for number, log in enumerate(pipeline.output.partitions)}
     return {
-        place: random.randint(0, end) if old and random.random() < 0.2 else end for place, end in ends.items()
+        place: random.between(0, end) if old and random.random() < 0.2 else end for place, end in ends.items()
     }
 
 
@@ -45,17 +46,18 @@ class DrainSchedule:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.random = random = Random(self.seed)
-        self.mode = random.choice(tuple(DrainMode))
+        self.random = random = Draws(self.seed)
+        self.mode = random.one_of(tuple(DrainMode))
         self.outer = [Topic("outer0"), Topic("outer1")]
         self.pipelines: dict[str, SimulatedPipeline] = {}
-        for number in range(random.randint(1, 6)):
+        for number in range(random.between(1, 6)):
             inner = [one.output for one in self.pipelines.values() if random.random() < 0.5]
             outer = [one for one in self.outer if not inner or random.random() < 0.2]
             name = f"p{number}"
             slow = 30 if inner and random.random() < 0.3 else 1
             inputs = (*inner, *outer)
             self.pipelines[name] = SimulatedPipeline(name, inputs, Topic(f"t{number}"), random, slow)
+        self.in_order = [self.pipelines[name] for name in sorted(self.pipelines)]
         self.graph = RegionGraph(
             {name: frozenset(one.name for one in each.inputs) for name, each in self.pipelines.items()},
             {name: frozenset({each.output.name}) for name, each in self.pipelines.items()},
@@ -64,9 +66,11 @@ class DrainSchedule:
         self.number = 0
         self.numbers: set[int] = set()
         self.wave: DrainWave | None = None
-        self.net: list[tuple[int, str, DrainOrder | DrainAnswer]] = []
+        self.net: list[list[tuple[str, DrainOrder | DrainAnswer]]] = [[] for _ in range(_LATE_TICKS + 1)]
+        """By the tick at which it comes, round and round."""
         self.given_up: set[int] = set()
         self.serial = 0
+        self.recomputed = Recomputed(self.pipelines)
 
     def run(self) -> None:
         """Raises Violation at the first invariant that does not hold."""
@@ -85,22 +89,21 @@ class DrainSchedule:
         random = self.random
         self._feed()
         if faults and random.random() < 0.02:
-            random.choice((self._replace, self._give_up))()
+            random.one_of((self._replace, self._give_up))()
         if self.wave is None and random.random() < 0.2:
             self._begin()
         self._talk(tick)
         self._hear(tick)
-        for pipeline in random.sample(
-            sorted(self.pipelines.values(), key=lambda one: one.name), len(self.pipelines)
-        ):
+        for pipeline in random.mixed(self.in_order):
             pipeline.act(tick)
         self._look()
 
     def _feed(self) -> None:
+        draw = self.random.random
         for topic in self.outer:
             for log in topic.partitions:
-                if self.random.random() < 0.3:
-                    log.append(f"{topic.name}-{self.serial}" if self.random.random() < 0.9 else None)
+                if draw() < 0.3:
+                    log.append(f"{topic.name}-{self.serial}" if draw() < 0.9 else None)
                     self.serial += 1
 
     # --- who drains -----------------------------------------------------------------------------------------
@@ -119,28 +122,28 @@ class DrainSchedule:
             self._begin()
 
     def _give_up(self) -> None:
-        pipeline = self.random.choice(list(self.pipelines.values()))
-        order = pipeline.obeyed()
+        pipeline = self.random.one_of(list(self.pipelines.values()))
+        order = pipeline.obeys
         if order is not None:
-            pipeline.expired = order.number
+            pipeline.expire(order)
             self.given_up.add(order.number)
 
     def _talk(self, tick: int) -> None:
-        random = self.random
+        draw, below, net, rounds = self.random.random, self.random.below, self.net, _LATE_TICKS + 1
         if self.wave is not None:
             for name, order in self.wave.orders.items():
-                if random.random() < 0.5:
-                    self.net.append((tick + random.randint(0, _LATE_TICKS), name, order))
+                if draw() < 0.5:
+                    net[(tick + below(rounds)) % rounds].append((name, order))
         for name, pipeline in self.pipelines.items():
-            answer = pipeline.answer()
-            if answer is not None and random.random() < 0.5:
-                self.net.append((tick + random.randint(0, _LATE_TICKS), name, answer))
+            answer = pipeline.answer
+            if answer is not None and draw() < 0.5:
+                net[(tick + below(rounds)) % rounds].append((name, answer))
 
     def _hear(self, tick: int) -> None:
-        come = [one for one in self.net if one[0] <= tick]
-        self.net = [one for one in self.net if one[0] > tick]
-        for _, name, said in come:
-            if self.random.random() < 0.15:
+        draw, now = self.random.random, tick % (_LATE_TICKS + 1)
+        come, self.net[now] = self.net[now], []
+        for name, said in come:
+            if draw() < 0.15:
                 continue
             if isinstance(said, DrainOrder):
                 self.pipelines[name].hear(said)
@@ -156,18 +159,17 @@ class DrainSchedule:
         if not pipeline.has_come(order):
             return said
         asked = asked_of(pipeline, self.random, old=self.faults)
-        written = cuts.written_up_to(pipeline.boundaries)
-        return DrainAnswer(said.number, cuts.standing(pipeline.last, asked, written))
+        return DrainAnswer(said.number, cuts.standing(pipeline.last, asked, pipeline.written))
 
     def _look(self) -> None:
         wave = self.wave
-        for pipeline in self.pipelines.values():
-            order = pipeline.obeyed()
-            require(order is None or order.number <= self.number, NOT_HELD, order)
-        if wave is None:
+        for pipeline in self.in_order:
+            order = pipeline.order
+            if order is not None and order.number > self.number:
+                require(pipeline.obeys is None, NOT_HELD, order)
+        if wave is None or not waves.is_drained(self.graph, wave):
             return
-        released = all(one.released for one in wave.orders.values())
-        if not waves.is_drained(self.graph, wave) or not released:
+        if not all(one.released for one in wave.orders.values()):
             return
         self._record(wave)
         self.wave = None
@@ -176,8 +178,7 @@ class DrainSchedule:
 
     def _record(self, wave: DrainWave) -> None:
         after = {
-            name: cuts.written_after(one.boundaries, wave.cuts[name].step)
-            for name, one in self.pipelines.items()
+            name: cuts.written_after(one.steps, wave.cuts[name].step) for name, one in self.pipelines.items()
         }
         wrong = cuts.in_flight(self.graph, wave.cuts, after)
         require(not wrong or wave.number in self.given_up, NO_FLIGHT, wrong)
@@ -185,43 +186,5 @@ class DrainSchedule:
             self.counts["torn, and not recorded"] += 1
             return
         self.counts["cuts"] += 1
-        known: dict[str, Counter[str]] = {}
-        for name in self.pipelines:
-            self._check(name, wave.cuts, known)
-
-    def _check(self, name: str, cut: dict[str, PipelineCut], known: dict[str, Counter[str]]) -> None:
-        """Positions in outer topics differ between pipelines that read them both: each has its own outer input."""
-        pipeline = self.pipelines[name]
-        found = Counter(
-            record
-            for partition, log in enumerate(pipeline.output.partitions)
-            for record in log[: cut[name].ends.get(pipeline.output.place(partition), 0)]
-            if record is not None
-        )
-        require(found == self._expected(name, cut, known), AS_RECOMPUTED, (name, cut))
-
-    def _expected(
-        self, name: str, cut: dict[str, PipelineCut], known: dict[str, Counter[str]]
-    ) -> Counter[str]:
-        """known: of those that were asked for before."""
-        if name in known:
-            return known[name]
-        pipeline = self.pipelines[name]
-        writers = {one.output.name: one.name for one in self.pipelines.values()}
-        made: list[str] = []
-        for topic in pipeline.inputs:
-            if topic.name in writers:
-                read = list(self._expected(writers[topic.name], cut, known).elements())
-            else:
-                read = [
-                    record
-                    for partition in range(PARTITIONS)
-                    for record in topic.partitions[partition][
-                        : cut[name].positions.get(topic.place(partition), 0)
-                    ]
-                    if record is not None
-                ]
-            for record in read:
-                made += made_of(record, name)
-        known[name] = Counter(made)
-        return known[name]
+        torn = self.recomputed.differing(wave.cuts)
+        require(not torn, AS_RECOMPUTED, (torn, wave.cuts))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from kcontrol.core.regions import (
@@ -21,6 +19,7 @@ from kcontrol.core.regions.cut import PipelineCut
 from kcontrol.core.regions.graph import RegionGraph
 from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder
+from tests.simulation.regions.draws import Draws
 from tests.simulation.regions.pipelines import SimulatedPipeline, Topic
 
 RAW, MADE = "raw", "made"
@@ -87,7 +86,7 @@ def test_a_drain_that_stops_all() -> None:
 
 def _stepping() -> SimulatedPipeline:
     raw = Topic(RAW, [["r1", "r2", "r3"], []])
-    pipeline = SimulatedPipeline("enrich", (raw,), Topic(MADE), Random(1))
+    pipeline = SimulatedPipeline("enrich", (raw,), Topic(MADE), Draws(1))
     while sum(pipeline.positions.values()) < 3:
         pipeline.act(0)
     return pipeline
@@ -100,6 +99,7 @@ def test_where_a_pipeline_stands_follows_from_its_log_where_brokers_are_behind()
         {(MADE, n): len(log) for n, log in enumerate(pipeline.output.partitions)},
     )
     written = written_up_to(boundaries)
+    assert written == written_up_to(pipeline.steps) == pipeline.written
     behind = standing(boundaries[-1], {(MADE, 0): 0, (MADE, 1): 0}, {**written, ("given up", 0): 7})
     assert behind.positions == {(RAW, 0): 3, (RAW, 1): 0}
     assert behind.ends == {(MADE, 0): 0, (MADE, 1): 0} | written

@@ -1,0 +1,52 @@
+"""What `random.Random` draws of a seed, without its ways around: a simulator draws some thousand times in a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class Draws(Random):
+    """Each of these is, for the same seed, what the method of `Random` that it names gives: a test holds them to that."""
+
+    def below(self, number: int) -> int:
+        """`randrange`."""
+        bits = number.bit_length()
+        drawn = self.getrandbits(bits)
+        while drawn >= number:
+            drawn = self.getrandbits(bits)
+        return drawn
+
+    def one_of(self, these: Sequence[_T]) -> _T:
+        """`choice`."""
+        number = len(these)
+        bits = number.bit_length()
+        drawn = self.getrandbits(bits)
+        while drawn >= number:
+            drawn = self.getrandbits(bits)
+        return these[drawn]
+
+    def between(self, least: int, most: int) -> int:
+        """`randint`."""
+        number = most - least + 1
+        bits = number.bit_length()
+        drawn = self.getrandbits(bits)
+        while drawn >= number:
+            drawn = self.getrandbits(bits)
+        return least + drawn
+
+    def mixed(self, these: Sequence[_T]) -> list[_T]:
+        """`sample` of all of them; of at most 21, which is where `Random` goes another way."""
+        left = list(these)
+        mixed = []
+        for last in range(len(left) - 1, -1, -1):
+            bits = (last + 1).bit_length()
+            drawn = self.getrandbits(bits)
+            while drawn > last:
+                drawn = self.getrandbits(bits)
+            mixed.append(left[drawn])
+            left[drawn] = left[last]
+        return mixed
