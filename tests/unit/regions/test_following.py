@@ -24,10 +24,8 @@ DEFINED = RegionDefinition("orders", RegionSettings("orders", ("a",)), "ana", 1,
 class _Asked:
     """The topic of regions."""
 
-    definitions = {"orders": DEFINED}
-
     def __init__(self, _: object) -> None:
-        """Nothing is open."""
+        self.definitions = {"orders": DEFINED}
 
     async def exists(self) -> bool:
         return True
