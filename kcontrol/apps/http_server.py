@@ -89,6 +89,7 @@ async def serve_interface(
         agents=agents.seen,
         ask_agents=ask_agents,
         regions=regions.seen,
+        until_regions=regions.until,
         ask_region=asked.ask,
         resets=resets,
         rollbacks=rollbacks,

@@ -37,6 +37,11 @@ class RegionSight:
         return replace(history, last_consistent_ms=self.view.cut.made_ms)
 
     @property
+    def change(self) -> int:
+        """Number of the newest; 0: there is none."""
+        return 0 if self.view.newest is None else self.view.newest.number
+
+    @property
     def heard_ms(self) -> int | None:
         """When whoever is, or was, in charge was heard last, by its clock; None: nobody ever was."""
         said = [each.at_ms for each in (self.view.newest, self.view.beat) if each is not None]
@@ -104,6 +109,7 @@ class RegionFacts(Facts):
         description="The pipelines at which a drain begins: they read nothing that another of the region writes. Empty: it is "
         "not known yet, or one was deleted."
     )
+    change: int = Field(description="Number of its newest change; 0: there is none.")
     last_completed: int = Field(description="Number of the newest cut; 0: there is none.")
     going_back_to: int = Field(
         description="Number of the cut that its pipelines are being taken back to; 0: to none."
@@ -192,6 +198,7 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         triggers=list(settings.triggers),
         drain=settings.drain.value,
         starts=[] if beat is None else list(beat.starts),
+        change=sight.change,
         last_completed=0 if newest is None else newest.last_completed_seq_id,
         going_back_to=0 if newest is None or newest.rollback is None else newest.rollback.to_cut,
         next=1 if newest is None else newest.current_seq_id,

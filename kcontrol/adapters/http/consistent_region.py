@@ -8,6 +8,7 @@ they say is in Kafka before it is answered, and who is late has made no mistake.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from kcontrol.adapters.hints import hint_address
 from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
-from kcontrol.adapters.http.regions import ACCEPTED, TheRegion, ask_for
+from kcontrol.adapters.http.regions import ACCEPTED, After, TheRegion, WaitS, ask_for, until_changed
 from kcontrol.core.regions.model import refused_asker, told
 from kcontrol.core.regions.participants import was_given
 from kcontrol.core.regions.records import RegionRequestKind, RegionSaid, SaidKind
@@ -44,6 +45,7 @@ class RegionNotification(BaseModel):
     lastCompleted: int = Field(description="Number of the newest cut.")  # noqa: N815
     resetAttempt: int = Field(description="Which try at a reset this is, from 0; -1 where it is none.")  # noqa: N815
     life: int = Field(description="The member's life that the region knows: nobody else is meant. -1: none.")
+    version: int = Field(description="Number of the region's newest change.")
 
 
 class MemberNotifications(BaseModel):
@@ -51,6 +53,7 @@ class MemberNotifications(BaseModel):
 
     member: str
     regions: list[RegionNotification]
+    version: int = Field(description="Another one whenever one of these regions has changed.")
 
 
 class DrainOf(BaseModel):
@@ -131,21 +134,37 @@ class RegionAsked(BaseModel):
 
 
 @router.get("/pe/{member}", responses=responses(404))
-async def notifications(plane: ThePlane, member: Member) -> MemberNotifications:
-    """All notifications of a member."""
-    found = [
-        _notification(sight, member)
-        for sight in plane.regions().values()
-        if member in sight.definition.settings.members
-    ]
-    if not found:
+async def notifications(
+    plane: ThePlane, member: Member, wait_s: WaitS = 0, after: After = -1
+) -> MemberNotifications:
+    """All notifications of a member. `after`: a `version`."""
+
+    def found() -> list[RegionSight]:
+        seen = plane.regions().values()
+        return [sight for sight in seen if member in sight.definition.settings.members]
+
+    def has_news() -> bool:
+        return not found() or _version(found()) != after
+
+    if wait_s > 0:
+        await plane.until_regions(has_news, min(wait_s, plane.longest_wait_s))
+    if not found():
         raise NotFoundError(f"pipeline {member!r} is in no region")
-    return MemberNotifications(member=member, regions=found)
+    told = [_notification(sight, member) for sight in found()]
+    return MemberNotifications(member=member, regions=told, version=_version(found()))
+
+
+def _version(sights: Iterable[RegionSight]) -> int:
+    """Numbers of changes only grow."""
+    return sum(sight.change for sight in sights)
 
 
 @router.get("/pe/{member}/region/{region}", responses=responses(404))
-async def notification(member: Member, found: TheRegion) -> RegionNotification:
-    """Those of one region."""
+async def notification(
+    plane: ThePlane, member: Member, found: TheRegion, wait_s: WaitS = 0, after: After = -1
+) -> RegionNotification:
+    """Those of one region. `after`: a `version`."""
+    found = await until_changed(plane, found.definition.region, wait_s, after)
     if member not in found.definition.settings.members:
         raise NotFoundError(f"pipeline {member!r} is not in region {found.definition.region!r}")
     return _notification(found, member)
@@ -252,4 +271,5 @@ def _notification(sight: RegionSight, member: str) -> RegionNotification:
         lastCompleted=0 if region is None else region.last_completed_seq_id,
         resetAttempt=-1 if now is None else now.reset_attempt,
         life=-1 if life is None else life,
+        version=sight.change,
     )

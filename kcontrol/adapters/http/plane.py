@@ -42,6 +42,11 @@ class NotReachedError(KcontrolError):
     """The log has not been read up to the offset that an answer was asked to be as of."""
 
 
+async def _as_it_is(condition: Callable[[], bool], _: float) -> bool:
+    """Of a server that is told of no news."""
+    return condition()
+
+
 async def _no_regions(record: RegionAsked) -> int:
     raise NotFoundError(f"there is no region {record.region!r}")
 
@@ -52,14 +57,14 @@ async def _no_deliveries(pipeline: str) -> DeliveriesSeen:  # noqa: ARG001 - of 
 
 @dataclass(frozen=True)
 class Plane:
-    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
-    read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
-    nobody. look: at single records of inputs; without it what steps have passed is taken for read.
-    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables. streams: whoever follows
-    outputs; None: nobody. pushes: whoever takes rows. agents: the cluster of agents, as it is known; ask_agents: asks them.
-    regions: the same of regions. ask_region: writes what is asked, or said, down, and tells at which offset. resets: whoever
-    resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them. deliveries: what is known of a
-    pipeline's; waits for seconds at most, and raises nothing."""
+    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was
+    asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks nobody. look: at single
+    records of inputs; without it what steps have passed is taken for read. max_look_offsets: as in HttpLimits. ask: whoever
+    answers questions about tables. streams: whoever follows outputs; None: nobody. pushes: whoever takes rows. agents: the
+    cluster of agents, as it is known; ask_agents: asks them. regions: the same of regions. until_regions: waits until
+    something holds of them, or for so many seconds. ask_region: writes what is asked, or said, down, and tells at which
+    offset. resets: whoever resets pipelines. rollbacks: whoever plans rollbacks of regions, and asks for them. deliveries:
+    what is known of a pipeline's; waits for seconds at most, and raises nothing."""
 
     settings: ClusterSettings
     projections: Projections
@@ -77,6 +82,7 @@ class Plane:
     agents: Callable[[], ClusterSeen] = ClusterSeen
     ask_agents: AskAgents = no_agents
     regions: Callable[[], RegionsSeen] = dict
+    until_regions: Callable[[Callable[[], bool], float], Awaitable[bool]] = _as_it_is
     ask_region: Callable[[RegionAsked], Awaitable[int]] = _no_regions
     resets: Resets = no_resets
     rollbacks: Rollbacks = no_rollbacks

@@ -8,8 +8,8 @@ from uuid import uuid4
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
-from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, PAGE_SIZE
-from kcontrol.adapters.http.plane import Plane, ThePlane
+from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, MAX_WAIT_S, PAGE_SIZE
+from kcontrol.adapters.http.plane import MAX_LONG, Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.core.regions.records import RegionRequest, RegionRequestKind
 from kcontrol.errors import NotFoundError
@@ -60,6 +60,23 @@ async def the_region(
 
 
 TheRegion = Annotated[RegionSight, Depends(the_region)]
+WaitS = Annotated[
+    float,
+    Query(ge=0, le=MAX_WAIT_S, description="Wait for so long while there is nothing newer than `after`."),
+]
+After = Annotated[int, Query(ge=-1, le=MAX_LONG, description="What the asker has had.")]
+
+
+async def until_changed(plane: Plane, name: str, wait_s: float, after: int) -> RegionSight:
+    """The region, once its newest change is another one than `after`, or the time is over. Raises NotFoundError."""
+
+    def has_changed() -> bool:
+        seen = plane.regions().get(name)
+        return seen is None or seen.change != after
+
+    if wait_s > 0:
+        await plane.until_regions(has_changed, min(wait_s, plane.longest_wait_s))
+    return await the_region(plane, name)
 
 
 @router.get("", responses=responses())
@@ -70,9 +87,9 @@ async def regions(plane: ThePlane) -> RegionsAnswer:
 
 
 @router.get("/{region}", responses=responses(404))
-async def region(found: TheRegion) -> RegionFacts:
-    """Where it is, who is in charge of it, what it waits for, and what became of the newest requests."""
-    return region_facts(found)
+async def region(plane: ThePlane, found: TheRegion, wait_s: WaitS = 0, after: After = -1) -> RegionFacts:
+    """Where it is, who is in charge of it, what it waits for, and what became of the newest requests. `after`: a `change`."""
+    return region_facts(await until_changed(plane, found.definition.region, wait_s, after))
 
 
 @router.get("/{region}/cuts", responses=responses(404))

@@ -99,7 +99,9 @@ def _sooner(
     stood: Mapping[str, RegionDefinition | None], found: _Defined, made: RegionDefinition
 ) -> list[RegionDefinition | None]:
     """Of all other regions the definitions that stood when this one was written."""
-    own = next(at for at, (_, one) in enumerate(found) if one == made)
+    own = next(
+        at for at, (_, one) in enumerate(found) if one is not None and one.request_id == made.request_id
+    )
     others = {region for region, _ in found} | stood.keys() - {made.region}
     return [standing(stood.get(region), _of(region, found[:own])) for region in others]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -29,6 +30,10 @@ class Regions(Protocol):
         """Raises NotReadyError."""
         ...
 
+    async def until(self, condition: Callable[[], bool], timeout_s: float, /) -> bool:
+        """Wait until it holds, which is looked at whenever regions were looked at; False if not in time."""
+        ...
+
     async def run(self) -> None:
         """Until it is cancelled, see to it that they are known."""
         ...
@@ -43,6 +48,9 @@ class KnownRegions:
     def seen(self) -> RegionsSeen:
         return self._seen
 
+    async def until(self, condition: Callable[[], bool], _: float, /) -> bool:
+        return condition()
+
     async def run(self) -> None:
         await asyncio.Event().wait()
 
@@ -54,12 +62,28 @@ class RegionsFollower:
         self._settings = settings
         self._seen: dict[str, RegionSight] | None = None
         self._why = "the topic of regions has not been read yet"
+        self._looked = asyncio.Event()
 
     def seen(self) -> RegionsSeen:
         """Nothing where there are no regions. Raises NotReadyError before it is known."""
         if self._seen is None:
             raise NotReadyError(f"{self._why}; try again in a second")
         return self._seen
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float, /) -> bool:
+        """As the protocol says."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    await self._looked.wait()
+        except TimeoutError:
+            return condition()
+        return True
+
+    def _know(self, seen: dict[str, RegionSight]) -> None:
+        self._seen = seen
+        looked, self._looked = self._looked, asyncio.Event()
+        looked.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -68,7 +92,7 @@ class RegionsFollower:
             try:
                 if await asked.exists():
                     await self._follow(asked, logs)
-                self._seen = {}
+                self._know({})
             except KcontrolError as error:
                 self._why = str(error)
                 _log.debug("%s", error)
@@ -94,5 +118,5 @@ class RegionsFollower:
             for name in seen.keys() - asked.definitions.keys():
                 del seen[name]
                 await logs.pop(name).close()
-            self._seen = dict(seen)
+            self._know(dict(seen))
             await asyncio.sleep(EVERY_S)

@@ -33,7 +33,7 @@ def settings_of(region: Mapping[str, Any]) -> RegionSettings:
         keep_cuts=spec["keepCuts"],
         participants=participants,
         participant_lease_ms=round(spec["participantLease"] * 1000),
-        drain=DrainMode(spec["drain"]),
+        drain=DrainMode(spec.get("drain", DrainMode.ALIGNED)),
     )
 
 

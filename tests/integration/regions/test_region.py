@@ -18,7 +18,7 @@ from kcontrol import RegionConsumer
 from kcontrol.apps.regions.asking import ask_region, region_reader, request_of
 from kcontrol.core.model import HoldPhase
 from kcontrol.core.regions.log_view import RegionLogView
-from kcontrol.core.regions.model import RegionState
+from kcontrol.core.regions.model import DrainMode, RegionState
 from kcontrol.core.regions.records import RegionCut, RegionEventKind, RegionRequestKind
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.json import from_json
@@ -245,6 +245,22 @@ def test_periodic_drains_holds_and_what_is_refused(region: Region) -> None:
             region.until_nobody_is_held()
             newest = max(region.view().cuts)
             until(lambda: max(region.view().cuts) > newest, "cuts go on", PATIENCE_S, second.text)
+            region.apply(period="1 s", drain="stopped")
+            until(
+                lambda: region.view().changes[max(region.view().changes)].settings.drain is DrainMode.STOPPED,
+                "its controller goes by that",
+                PATIENCE_S,
+                second.text,
+            )
+            newest = max(region.view().cuts)
+            until(
+                lambda: max(region.view().cuts) > newest + 1,
+                "cuts of stopped drains",
+                PATIENCE_S,
+                second.text,
+            )
+            for cut in (one for at, one in region.view().cuts.items() if at > newest):
+                region.check_kept(cut)
             region.command("reset", "all")
             region.check_log()
             assert region.command("cuts", "all", "--last", "2").count("steps: enrich") == 2

@@ -7,8 +7,8 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -191,10 +191,16 @@ class ByResource(Chain):
         )
         assert words in self.status["abandon"]["why"], self.status
 
-    def over_rest(self, to_cut: int, *options: str) -> tuple[int, str]:
+    @contextmanager
+    def served(self, *options: str) -> Iterator[Callable[[int], tuple[int, str]]]:
+        """What a server answers to who would give up a rollback to a cut."""
         with serving(self.home, *options) as process, closing(client_of(process)) as client:
-            answer = client.post(f"/v1/regions/{REGION_NAME}/rollback/abandon", json={"to_cut": to_cut})
-            return answer.status_code, answer.text
+
+            def give_up(to_cut: int) -> tuple[int, str]:
+                answer = client.post(f"/v1/regions/{REGION_NAME}/rollback/abandon", json={"to_cut": to_cut})
+                return answer.status_code, answer.text
+
+            yield give_up
 
 
 @pytest.mark.timeout(580)
@@ -258,16 +264,18 @@ def test_a_rollback_that_can_not_be_completed_is_given_up_by_who_has_seen_it(
             *("region", "rollback", REGION_NAME, "--abandon", "--to-cut", str(cut + 7)), cwd=tmp_path
         )
         assert (done.returncode, f"is to cut {cut}, asked for by" in done.stderr) == (1, True), done.stderr
-        code, words = chain.over_rest(cut)
-        assert (code, "--allow-resets" in words) == (409, True), words
-        code, words = chain.over_rest(cut + 7, "--allow-resets")
-        assert (code, f"and not to cut {cut + 7}" in words) == (409, True), words
-        chain.asks_to_give_up("other", cut + 7, f"and not to cut {cut + 7}")
-        assert chain.status["state"] == "going_back"
-        chain.asks_to_give_up("lost", cut, f"back at cut {cut}: first; not: second")
-        assert (chain.status["abandon"]["stage"], chain.status["lastCompletedSeqID"]) == ("Done", cut)
-        chain.operate(lambda status: status["rollback"]["stage"] == "Superseded")
-        assert "it was given up by kubernetes" in chain.status["rollback"]["why"]
-        assert sum(one.reset is not None for one in chain.boundaries("first")) == 1
-        code, words = chain.over_rest(cut, "--allow-resets")
-        assert (code, "no rollback of it is under way" in words) == (409, True), words
+        with chain.served() as give_up:
+            code, words = give_up(cut)
+            assert (code, "--allow-resets" in words) == (409, True), words
+        with chain.served("--allow-resets") as give_up:
+            code, words = give_up(cut + 7)
+            assert (code, f"and not to cut {cut + 7}" in words) == (409, True), words
+            chain.asks_to_give_up("other", cut + 7, f"and not to cut {cut + 7}")
+            assert chain.status["state"] == "going_back"
+            chain.asks_to_give_up("lost", cut, f"back at cut {cut}: first; not: second")
+            assert (chain.status["abandon"]["stage"], chain.status["lastCompletedSeqID"]) == ("Done", cut)
+            chain.operate(lambda status: status["rollback"]["stage"] == "Superseded")
+            assert "it was given up by kubernetes" in chain.status["rollback"]["why"]
+            assert sum(one.reset is not None for one in chain.boundaries("first")) == 1
+            code, words = give_up(cut)
+            assert (code, "no rollback of it is under way" in words) == (409, True), words

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -36,12 +36,13 @@ from tests.simulation.invariants import require
 from tests.simulation.regions.asked import Asked
 from tests.simulation.regions.definer import Definer
 from tests.simulation.regions.lost_alarms import LostAlarms
+from tests.simulation.regions.modelled import MEMBERS, LoopClock, Pipelines
 from tests.simulation.regions.participant import OUTSIDE, Participant
 from tests.simulation.regions.refold import refolded
 from tests.simulation.regions.wired_log import WiredLog
 from tests.simulation.sessions.loop import Process, SeededLoop
 
-REGION, MEMBERS = "r", ("p", "q")
+REGION = "r"
 FOLDS = "each change of a region follows from the one before it"
 ONE_WRITES = "another controller's first record says that it took over, and no older one writes behind it"
 CUTS = "a cut is in the log with the change that completed its drain, and its number is never used again"
@@ -56,18 +57,6 @@ FRESH = "a drain that was asked for is begun after it was asked for"
 AGAIN = "whatever write is lost, a periodic region is drained again, and one that is asked"
 QUIET_S, FAULTS_S = 400.0, 120.0
 _T = TypeVar("_T")
-
-
-@dataclass
-class Pipelines:
-    """held: by pipeline, the number of the drain, and when the lease is over."""
-
-    lives: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
-    away: set[str] = field(default_factory=set)
-    held: dict[str, float] = field(default_factory=dict)
-    steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEMBERS, 1))
-    resets: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in MEMBERS})
-    """In the log of each: the rollbacks by which it was reset."""
 
 
 class Members:
@@ -127,19 +116,6 @@ class Members:
 
     def let_go(self) -> None:
         self._looks = 0
-
-
-class LoopClock:
-    """Of a process; wall clocks differ."""
-
-    def __init__(self, loop: SeededLoop, ahead_ms: int) -> None:
-        self._loop, self._ahead_ms = loop, ahead_ms
-
-    def now_ms(self) -> int:
-        return round(self._loop.time() * 1000) + self._ahead_ms
-
-    def monotonic_ms(self) -> int:
-        return round(self._loop.time() * 1000) + 7
 
 
 class RegionWorld:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.core.regions.model import RegionSettings, Trigger
+from kcontrol.core.regions.model import DrainMode, RegionSettings, Trigger
 from kcontrol.definition.region_file import region_settings
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import Names
@@ -23,6 +23,12 @@ def test_what_a_file_says(tmp_path: Path) -> None:
     assert region_settings(file) == RegionSettings(
         "r", ("a",), Trigger.OPERATOR_DRIVEN, (), 2_000, 3_000, 4_000, 2, 7
     )
+
+
+def test_how_its_drains_are_made(tmp_path: Path) -> None:
+    file = tmp_path / "region.toml"
+    file.write_text('region = "r"\npipelines = ["a"]\ndrain = "stopped"\n')
+    assert region_settings(file).drain is DrainMode.STOPPED
 
 
 def test_who_may_ask_for_its_drains(tmp_path: Path) -> None:
@@ -51,6 +57,7 @@ def test_a_region_that_is_drained_rarely_has_more_attempts(tmp_path: Path) -> No
         ('region = "r"\npipelines = ["a"]\nperiods = 1', "periods"),
         ('region = "r"\npipelines = ["a"]\nperiod = "0 s"', "period: must be longer"),
         ('region = "r"\npipelines = ["a"]\ntrigger = "never"', "choose from periodic"),
+        ('region = "r"\npipelines = ["a"]\ndrain = "slow"', "choose from aligned, stopped"),
         ('region = "r"\npipelines = ["a"]\nkeep_cuts = 0', "keep_cuts is 0"),
     ],
 )

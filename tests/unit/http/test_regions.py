@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -15,7 +16,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, Trigger
+from kcontrol.core.regions.model import RegionSettings, RegionState, Trigger
 from kcontrol.core.regions.participants import ParticipantSaid
 from kcontrol.core.regions.records import (
     CutOffset,
@@ -77,10 +78,13 @@ class Server:
     def __init__(self) -> None:
         self.found: RegionsSeen | None = None
         self.asked: list[Any] = []
+        self.news: RegionsSeen | None = None
+        self.waited: list[float] = []
         nobody = ClusterSettings(bootstrap_servers="127.0.0.1:1")
         plane = Plane(
             *(nobody, cast(Any, None), SystemClock(), CollectorRegistry()),
             regions=self._regions,
+            until_regions=self._until,
             ask_region=self._ask,
             rollbacks=self._roll_back,
         )
@@ -90,6 +94,13 @@ class Server:
         if self.found is None:
             raise NotReadyError("not read")
         return self.found
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """As whoever follows them does: the news comes while it is waited for."""
+        self.waited.append(timeout_s)
+        if not condition() and self.news is not None:
+            self.found = self.news
+        return condition()
 
     async def _ask(self, record: RegionAsked) -> int:
         self.asked.append(record)
@@ -105,6 +116,8 @@ class Server:
         return RollbackFacts(order.region, order.to_cut, 7, "" if order.only_plan else "q1", (one,))
 
 
+CHANGE = 8
+"""Number of the newest of `orders`."""
 OFFSET = 20
 """Of what is written down."""
 NO_CUT = 99
@@ -166,7 +179,7 @@ def test_what_is_asked_of_a_region_is_written_down() -> None:
 def test_members_are_told_what_is_so_and_may_ask() -> None:
     told = {
         **{"region": "orders", "notification": "triggerDrain", "seqId": 2, "retId": 0, "pendCkpt": 0},
-        **{"lastCompleted": 1, "resetAttempt": -1, "life": 3},
+        **{"lastCompleted": 1, "resetAttempt": -1, "life": 3, "version": CHANGE},
     }
     assert ask("GET", "/v1/consistentregion/pe/a/region/orders", seen()) == told
     every = ask("GET", "/v1/consistentregion/pe/a", seen())["regions"]
@@ -178,6 +191,27 @@ def test_members_are_told_what_is_so_and_may_ask() -> None:
     assert [(each.kind, each.by, each.force) for each in asked] == [("reset", "REST", True)]
     assert ask("GET", "/v1/consistentregion/pe/none", seen()) == 404
     assert ask("GET", "/v1/consistentregion/pe/none/region/orders", seen()) == 404
+
+
+def test_who_has_had_the_newest_change_waits_for_another_one() -> None:
+    before = seen()
+    newest = before["orders"].view.newest
+    assert newest is not None
+    changed = replace(newest, number=CHANGE + 1, state=RegionState.PROCESSING)
+    view = read_on(before["orders"].view, [changed])
+    server().news = {**before, "orders": replace(before["orders"], view=view)}
+    paths = ("/v1/regions/orders", "/v1/consistentregion/pe/a/region/orders", "/v1/consistentregion/pe/a")
+    try:
+        for path, name in zip(paths, ("change", "version", "version"), strict=True):
+            server().waited.clear()
+            assert ask("GET", f"{path}?wait_s=20&after={CHANGE}", before)[name] == CHANGE + 1, path
+            assert server().waited == [20]
+            assert ask("GET", f"{path}?wait_s=20", before)[name] == CHANGE, "whoever has had none has news"
+            assert ask("GET", f"{path}?after={CHANGE}", before)[name] == CHANGE, "nobody waits unasked"
+            assert len(server().waited) == 2
+            assert ask("GET", f"{path}?wait_s=21", before) == 422
+    finally:
+        server().news = None
 
 
 def test_a_member_that_may_asks_for_a_drain_and_others_are_refused() -> None:

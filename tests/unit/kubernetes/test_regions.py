@@ -16,7 +16,7 @@ from kcontrol.core.kubernetes.regions import (
 from kcontrol.core.kubernetes.resources import API_VERSION, PIPELINE, REGION
 from kcontrol.core.regions.leading import began
 from kcontrol.core.regions.log_view import RegionLogView, read_on
-from kcontrol.core.regions.model import RegionSettings, Trigger, refused_settings
+from kcontrol.core.regions.model import DrainMode, RegionSettings, Trigger, refused_settings
 from kcontrol.core.regions.records import RegionBeat, RegionDefinition
 from kcontrol.core.regions.value import WrittenBy, change_of
 from tests.unit.kubernetes.resources import resource
@@ -50,6 +50,12 @@ def test_it_is_defined_as_a_file_would_define_it() -> None:
     )
     assert fed.pipelines == ("enrich", "totals")
     assert refused_settings(fed) == ""
+
+
+def test_drains_are_as_the_resource_says() -> None:
+    assert settings_of(resource(REGION, "orders", {"pipelines": ["a"]})).drain is DrainMode.ALIGNED
+    stopped = resource(REGION, "orders", {"pipelines": ["a"], "drain": "stopped"})
+    assert settings_of(stopped).drain is DrainMode.STOPPED
 
 
 def test_each_id_asks_once() -> None:

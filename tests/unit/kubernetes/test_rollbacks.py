@@ -43,7 +43,7 @@ from kcontrol.requests.region_rollbacks import (
 )
 from tests.support.dice import seeded
 from tests.unit.core.regions.test_leading import DEFINED, WELL, cut_of, with_cuts
-from tests.unit.kubernetes.resources import resource
+from tests.unit.kubernetes.resources import resource, schema_of
 
 KIND = RegionRequestKind.ROLLBACK
 NOW = "2026-03-01T00:00:00Z"
@@ -358,6 +358,15 @@ def test_a_resource_gives_up_the_rollback_that_was_seen_once_and_no_other() -> N
         assert world.value.rollback is not None
 
     asyncio.run(run())
+
+
+def test_the_resource_has_fields_for_a_rollback_that_is_given_up() -> None:
+    schema = schema_of(REGION)["properties"]
+    said = RollbackSaid("lost", RollbackStage.DONE, "back at cut 1: a; not: b")
+    known = schema["status"]["properties"]["abandon"]["properties"]
+    assert abandon_status(said)["abandon"].keys() == known.keys()
+    assert set(known["stage"]["enum"]) == {RollbackStage.ASKED, RollbackStage.DONE, RollbackStage.REFUSED}
+    assert schema["spec"]["properties"]["abandonRequest"]["required"] == ["id", "toCut", "asOf"]
 
 
 def test_somebody_else_has_asked_before_it_was_given_up() -> None:

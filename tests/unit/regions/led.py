@@ -21,7 +21,7 @@ from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.wire.regions import region_bytes, region_record
 from tests.fakes.memory_regions import MemoryRegionLog, MemoryRegionTopic
 from tests.simulation.regions.asked import Asked
-from tests.simulation.regions.controllers import LoopClock
+from tests.simulation.regions.modelled import LoopClock
 from tests.simulation.sessions.loop import SeededLoop
 
 

@@ -111,6 +111,37 @@ def test_a_region_that_is_defined_anew_keeps_what_was_asked_of_it(topic: Topic) 
     asyncio.run(run())
 
 
+def test_lives_of_a_participant_that_are_over_leave_nothing(topic: Topic) -> None:
+    """A bridge is started again each day, for years; the one of yesterday wakes up once more."""
+
+    async def run() -> None:
+        server, follower = KafkaAskedRegions(NOBODY), KafkaAskedRegions(NOBODY)
+
+        async def say(process: str, life: int = -1, member: str = "mq") -> int:
+            return await server.ask(RegionSaid("orders", member, process, life, SaidKind.JOINED, 1))
+
+        await server.ask(DEFINED)
+        other = await say("other", member="slot")
+        life = -1
+        for day in range(20):
+            yesterday, life = life, await say(f"day-{day}")
+            await say(f"day-{day}", life)
+            if yesterday >= 0:
+                await say(f"day-{day - 1}", yesterday)
+        again = await say("day-19")
+        assert again > life
+        await follower.look()
+        assert (follower.said("orders")["mq"].life, follower.said("orders")["slot"].life) == (again, other)
+        topic.compact()
+        keys = [(record.key or b"").decode() for record in topic.records]
+        assert sorted(keys) == ["orders/definition", "orders/member/mq/day-19", "orders/member/slot/other"]
+        later = KafkaAskedRegions(NOBODY)
+        await later.look()
+        assert later.said("orders") == follower.said("orders")
+
+    asyncio.run(run())
+
+
 def test_a_life_that_nobody_was_given_is_not_heard(topic: Topic) -> None:
     async def run() -> None:
         writer = KafkaAskedRegions(NOBODY)

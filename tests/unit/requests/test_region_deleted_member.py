@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from kcontrol.apps.regions import defining
 from kcontrol.apps.regions import members as adapter
 from kcontrol.apps.regions.members import PipelineMembers
 from kcontrol.core.model import Claim, ControlRecord, PipelinePhase, PipelineSpec, Status
@@ -18,6 +20,7 @@ from kcontrol.core.regions.leading import RegionSeen, began, next_change
 from kcontrol.core.regions.model import RegionSettings, RegionState
 from kcontrol.core.regions.records import RegionDefinition
 from kcontrol.core.regions.value import RegionValue, event_of
+from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.region_ports import MembersSeen
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.reader import PipelineReader
@@ -111,6 +114,47 @@ def test_a_pipeline_that_is_deleted_makes_its_region_unhealthy_at_once_until_it_
         await world.say(*begun("totals"), runs("totals"))
         value, happened, _ = follow(value, await world.members.look(NAMES))
         assert isinstance(happened[0], MemberJoined)
+        assert value.region.state is RegionState.PROCESSING
+        await world.members.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "why"),
+    [
+        ("enrich.out", "enrich.out", "pipelines 'enrich' and 'totals' both write topic 'enrich.out'"),
+        ("totals.out", "totals.out", "pipelines 'totals' read what they have written themselves"),
+    ],
+)
+def test_a_pipeline_whose_topics_are_changed_so_that_there_is_no_cut_makes_its_region_unhealthy(
+    monkeypatch: pytest.MonkeyPatch, reads: str, writes: str, why: str
+) -> None:
+    """Who defines a region of them is refused with the same sentence."""
+
+    async def run() -> None:
+        world = World(monkeypatch)
+        await world.running(NAMES)
+        value, _, _ = follow(began(DEFINED).value, await world.members.look(NAMES))
+        spec = spec_of("totals")
+        changed = replace(
+            spec,
+            inputs=tuple(replace(each, topic=reads) for each in spec.inputs),
+            outputs=tuple(replace(each, topic=writes) for each in spec.outputs),
+        )
+        await world.say(changed)
+        value, happened, said = follow(value, await world.members.look(NAMES))
+        assert (value.region.state, happened) == (RegionState.UNHEALTHY, [HealthSeen(False)])
+        assert said.startswith(why)
+        monkeypatch.setattr(
+            defining, "specs_of", AsyncMock(return_value={"a": spec_of("enrich"), "b": changed})
+        )
+        with pytest.raises(ConfigurationError, match=f"region 'orders': {why}"):
+            await defining.apply_region(
+                ClusterSettings(bootstrap_servers="127.0.0.1:1"), DEFINED.settings, "ana"
+            )
+        await world.say(spec_of("totals"))
+        value, _, _ = follow(value, await world.members.look(NAMES))
         assert value.region.state is RegionState.PROCESSING
         await world.members.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
@@ -23,6 +24,7 @@ from kcontrol.core.regions.records import (
     definition_key,
     pods_key,
     request_key,
+    said_key,
 )
 from kcontrol.errors import DamagedRecordError
 from kcontrol.settings.cluster import ClusterSettings
@@ -48,7 +50,10 @@ class KafkaAskedRegions:
         self._defined: deque[tuple[str, RegionDefinition | None]] = deque(maxlen=_REMEMBERED)
         self._requests: dict[tuple[str, RegionRequestKind], RegionRequest] = {}
         self._said: dict[str, dict[str, ParticipantSaid]] = {}
+        self._outlived: dict[tuple[str, str], set[str]] = {}
+        """By region and participant: under which processes its older lives have spoken."""
         self._pods: dict[str, PodsSaid] = {}
+        self._beginning = asyncio.Lock()
 
     def requests(self, region: str) -> dict[RegionRequestKind, RegionRequest]:
         """The newest of each kind."""
@@ -90,12 +95,24 @@ class KafkaAskedRegions:
             elif isinstance(found, RegionRequest):
                 self._requests[found.region, found.kind] = found
             elif isinstance(found, RegionSaid):
-                words = self._said.setdefault(found.region, {})
-                newest = newest_said(words.get(found.member), ParticipantSaid(record.offset, found))
-                if newest is not None:
-                    words[found.member] = newest
+                self._hear(ParticipantSaid(record.offset, found))
             elif isinstance(found, RegionPods):
                 self._pods[found.region] = PodsSaid(record.offset, found)
+
+    def _hear(self, said: ParticipantSaid) -> None:
+        region, member = said.word.region, said.word.member
+        words, outlived = (
+            self._said.setdefault(region, {}),
+            self._outlived.setdefault((region, member), set()),
+        )
+        before = words.get(member)
+        newest = newest_said(before, said)
+        for one in (before, said):
+            if one is not None and newest is not None and one.word.process != newest.word.process:
+                outlived.add(one.word.process)
+        if newest is not None:
+            words[member] = newest
+            outlived.discard(newest.word.process)
 
     def _forget(self, key: str) -> None:
         """What was asked of a region that was deleted is not asked of the next of its name."""
@@ -103,6 +120,9 @@ class KafkaAskedRegions:
         if key == definition_key(name):
             self.definitions.pop(name, None)
             self._defined.append((name, None))
+        _, _, said = key.partition("/member/")
+        member, _, process = said.partition("/")
+        self._outlived.get((name, member), set()).discard(process)
         if key in (definition_key(name), pods_key(name)):
             self._pods.pop(name, None)
         for kind in RegionRequestKind:
@@ -111,8 +131,22 @@ class KafkaAskedRegions:
 
     async def ask(self, record: RegionAsked) -> int:
         """Its offset. Raises RetriableError: it may or may not have been written. TopicError, AccessError."""
-        (offset,) = await self._appender.append([region_pair(record)])
+        gone: Sequence[str] = ()
+        if isinstance(record, RegionSaid) and record.life < 0:
+            async with self._beginning:
+                await self.look()
+            gone = self._gone_with(record)
+        offset, *_ = await self._appender.append(
+            [region_pair(record), *((key.encode(), None) for key in gone)]
+        )
         return offset
+
+    def _gone_with(self, joins: RegionSaid) -> list[str]:
+        """Keys of what the lives of a participant said that are over once this one begins: compaction would keep them."""
+        region, member = joins.region, joins.member
+        newest = self._said.get(region, {}).get(member)
+        processes = {*self._outlived.get((region, member), ()), *([newest.word.process] if newest else [])}
+        return [said_key(region, member, process) for process in sorted(processes - {joins.process})]
 
     async def forget(self, region: str) -> None:
         """There is no such region any more, nor what was asked of it: compaction may remove the tombstone of one key long
