@@ -32,7 +32,7 @@ class ClusterRule:
     """Whether there are hosts where no coordinator can run, which is known at a level at which jobs are resized."""
 
     tries: bool = False
-    """Whether what could not run somewhere is tried there again in another life of the agent, which is known at such a level."""
+    """Whether what could not run somewhere is tried there again in another life of the agent, known at such a level."""
 
     def schedule(self, seed: int) -> ClusterSchedule:
         resizes = self.resizes or self.stands or self.fits or self.keeps or self.tries
