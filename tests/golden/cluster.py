@@ -15,7 +15,11 @@ from kcontrol.core.cluster.entries import Abort, ClusterEntry, Leave, Notify, Pe
 from kcontrol.core.cluster.model import EMPTY, RESIZE_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
 from kcontrol.wire.cluster import entry_bytes, entry_of
-from tests.simulation.cluster.faults import coordinator_can_not_run
+from tests.simulation.cluster.faults import (
+    agent_restarted_at_once,
+    coordinator_can_not_run,
+    host_can_not_run_a_job,
+)
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
 from tests.unit.core.cluster.made import joins
@@ -39,7 +43,7 @@ class Played:
 
 def _up_to(seed: int, level: int, *has: str, **options: Any) -> Played:
     """Of one code, so all of it is at this level."""
-    none = dict.fromkeys(("ends", "as_of", "stands", "fits", "keeps"), False)
+    none = dict.fromkeys(("ends", "as_of", "stands", "fits", "keeps", "tries"), False)
     wanted = frozenset((f"level {level}", *has))
     return Played(seed, {"two_codes": False, "resizes": True, **none, **options}, wanted)
 
@@ -57,6 +61,11 @@ PLAYED = {
         *(26, 8, "SetStandbys", "SetBounds", "FitJob", "stood by", "bounds", "unable", "bad"),
         **{"ends": True, "stands": True, "fits": True, "keeps": True},
         likely=(coordinator_can_not_run,),
+    ),
+    "level-9": _up_to(
+        *(28, 9, "bad"),
+        **{"ends": True, "keeps": True, "tries": True},
+        likely=(host_can_not_run_a_job, agent_restarted_at_once),
     ),
     "rising": Played(
         27,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
-from kcontrol.core.cluster.coordinators import raised_for_coordinators
+from kcontrol.core.cluster.coordinators import raised_to
 from kcontrol.core.cluster.differing import DifferingValue, OwnDifferences
 from kcontrol.core.cluster.duties import Identity, duties, goodbye, lives, snapshot_duties
 from kcontrol.core.cluster.entries import ClusterEntry, CompleteTask, JobResized, TaskFailed
@@ -29,6 +29,7 @@ from kcontrol.core.cluster.liveness import (
     judges_nobody,
 )
 from kcontrol.core.cluster.model import (
+    ANOTHER_LIFE_LEVEL,
     COORDINATOR,
     COORDINATOR_LEVEL,
     EMPTY,
@@ -369,7 +370,10 @@ class AgentMachine:
 
     def _as_failed(self, unit: Unit, generation: int, failures: UnitFailures) -> ClusterEntry | None:
         if unit == COORDINATOR and self.replica.level < COORDINATOR_LEVEL:
-            return raised_for_coordinators(self.replica)
+            return raised_to(self.replica, COORDINATOR_LEVEL)
+        raised = raised_to(self.replica, ANOTHER_LIFE_LEVEL)
+        if raised is not None:
+            return raised
         return TaskFailed(*unit, generation, *self.me.who, failures.error, failures.hope is Hope.NOWHERE)
 
     # --- what is done -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from kcontrol.core.cluster.model import Agent, ClusterJob, Replica
+from kcontrol.core.cluster.model import ANOTHER_LIFE_LEVEL, Agent, ClusterJob, Replica
 
 T = TypeVar("T")
 
@@ -45,6 +45,16 @@ class Change:
         """As far as is known: what its host lacked may be there in another life."""
         if name in self.replica.unable:
             self.set(unable=without(self.replica.unable, name))
+            self.reschedule = True
+        if self.level >= ANOTHER_LIFE_LEVEL:
+            self._may_run_all_again(name)
+
+    def _may_run_all_again(self, name: str) -> None:
+        if any(name in agents for agents in self.replica.bad.values()):
+            others = {
+                unit: tuple(one for one in agents if one != name) for unit, agents in self.replica.bad.items()
+            }
+            self.set(bad={unit: agents for unit, agents in others.items() if agents})
             self.reschedule = True
 
     def put_job(self, job: ClusterJob) -> None:

@@ -10,10 +10,11 @@ from kcontrol.core.cluster.model import COORDINATOR_LEVEL, Replica
 from kcontrol.core.cluster.schedule.keepers import is_able
 
 
-def raised_for_coordinators(replica: Replica) -> RaiseLevel | None:
-    """The next level on the way to that at which what can't run is placed elsewhere; None while some agent does not know it."""
-    known = all(agent.levels[1] >= COORDINATOR_LEVEL for agent in replica.agents.values())
-    return RaiseLevel(replica.level + 1) if known else None
+def raised_to(replica: Replica, level: int) -> RaiseLevel | None:
+    """The next level on the way to that one, at which more can be done about what can't run; None if that is reached, or while
+    some agent does not know it."""
+    known = all(agent.levels[1] >= level for agent in replica.agents.values())
+    return RaiseLevel(replica.level + 1) if known and replica.level < level else None
 
 
 def gone_coordinators(

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 8
+LATEST_LEVEL = 9
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
@@ -29,6 +29,8 @@ BOUNDS_LEVEL = 7
 """From here on jobs may have as many nodes as the cluster has room for, between bounds."""
 COORDINATOR_LEVEL = 8
 """From here on a coordinator that can't run on its agent's host is placed elsewhere."""
+ANOTHER_LIFE_LEVEL = 9
+"""From here on what could not run on an agent's host may be tried there again once the agent has begun another life."""
 
 STANDBY = "standby"
 """As the task of a unit: a process that has no number yet, and is given that of a node which loses its place."""
@@ -287,7 +289,8 @@ class Replica:
     of all began, by its wall clock. agents: every known one, by name. members: in the order of joining;
     needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
     members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
-    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. unable: agents on whose
+    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it, from
+    a level on until they begin another life. unable: agents on whose
     hosts a coordinator could not run, and why, until they begin another life. base:
     offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log. configured:
     offset of the newest policy; -1: at a level that does not know. settled: what

@@ -25,7 +25,15 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.jobs import runs
 from kcontrol.core.cluster.joining import may_report as RIGHT_MAY_REPORT
-from kcontrol.core.cluster.model import RESUMED_LEVEL, STANDBY, Replica, Scheduler, Unit, bad_key
+from kcontrol.core.cluster.model import (
+    ANOTHER_LIFE_LEVEL,
+    RESUMED_LEVEL,
+    STANDBY,
+    Replica,
+    Scheduler,
+    Unit,
+    bad_key,
+)
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.cluster.schedule.shares import least
 from kcontrol.core.cluster.wards import Ward
@@ -214,6 +222,12 @@ def check_unable(done: Applied) -> None:
     require(unable <= set(done.after.agents), ANOTHER_LIFE, unable)
     if isinstance(done.entry, Prepare):
         require(done.entry.agent not in unable, ANOTHER_LIFE, done.entry)
+    if done.before.level >= ANOTHER_LIFE_LEVEL:
+        lives = {name: agent.incarnation for name, agent in done.before.agents.items()}
+        went_on = {name for name, agent in done.after.agents.items() if lives.get(name) == agent.incarnation}
+        bad = {name for agents in done.after.bad.values() for name in agents}
+        over = bad & (set(lives) | set(done.after.agents)) - went_on
+        require(not over, ANOTHER_LIFE, (done.entry, over))
 
 
 def check_jobs(done: Applied) -> None:

@@ -31,9 +31,12 @@ class ClusterRule:
     keeps: bool = False
     """Whether there are hosts where no coordinator can run, which is known at a level at which jobs are resized."""
 
+    tries: bool = False
+    """Whether what could not run somewhere is tried there again in another life of the agent, known at such a level."""
+
     def schedule(self, seed: int) -> ClusterSchedule:
-        resizes = self.resizes or self.stands or self.fits or self.keeps
-        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits, self.keeps
+        resizes = self.resizes or self.stands or self.fits or self.keeps or self.tries
+        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits, self.keeps, self.tries
         return ClusterSchedule(seed, self.likely, *more)
 
     def __str__(self) -> str:

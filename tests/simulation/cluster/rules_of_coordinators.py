@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from kcontrol.core.cluster import agent, coordinators
+from kcontrol.core.cluster import agent, change, coordinators
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.change import Change
 from kcontrol.core.cluster.entries import ClusterEntry
-from kcontrol.core.cluster.model import COORDINATOR, COORDINATOR_LEVEL, Replica, Unit
+from kcontrol.core.cluster.model import ANOTHER_LIFE_LEVEL, COORDINATOR, COORDINATOR_LEVEL, Replica, Unit
 from kcontrol.core.cluster.schedule import keepers
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster import faults
@@ -56,6 +56,22 @@ def _coordinators_are_moved_at_any_level() -> Patches:
     return (patch.object(agent, "apply", apply), patch.object(agent, "COORDINATOR_LEVEL", 1))
 
 
+def _where_nodes_could_not_run_is_never_forgotten() -> Patches:
+    return (patch.object(Change, "_may_run_all_again", lambda self, name: None),)
+
+
+def _where_nodes_could_not_run_is_forgotten_at_any_level() -> Patches:
+    """By all whose code knows how."""
+
+    def apply(replica: Replica, offset: int, entry: ClusterEntry, code_level: int) -> tuple[Replica, str]:
+        least = 1 if code_level >= ANOTHER_LIFE_LEVEL else ANOTHER_LIFE_LEVEL
+        with patch.object(change, "ANOTHER_LIFE_LEVEL", least):
+            return right(replica, offset, entry, code_level)
+
+    right = agent.apply
+    return (patch.object(agent, "apply", apply),)
+
+
 WHERE_NONE_RUNS = (faults.coordinator_can_not_run, faults.host_added)
 RULES_OF_COORDINATORS = (
     ClusterRule(
@@ -78,5 +94,18 @@ RULES_OF_COORDINATORS = (
         WHERE_NONE_RUNS,
         two_codes=True,
         keeps=True,
+    ),
+    ClusterRule(
+        _where_nodes_could_not_run_is_never_forgotten,
+        (inv.ANOTHER_LIFE,),
+        (faults.host_can_not_run_a_job, faults.host_added, faults.agent_restarted_at_once),
+        tries=True,
+    ),
+    ClusterRule(
+        _where_nodes_could_not_run_is_forgotten_at_any_level,
+        (inv.SAME_VALUE, inv.DIGESTS_AGREE),
+        (faults.host_can_not_run_a_job, faults.host_added, faults.agent_restarted_at_once),
+        two_codes=True,
+        tries=True,
     ),
 )

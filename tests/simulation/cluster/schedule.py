@@ -20,6 +20,7 @@ from kcontrol.core.cluster.entries import (
     RaiseLevel,
 )
 from kcontrol.core.cluster.model import (
+    ANOTHER_LIFE_LEVEL,
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
     COORDINATOR_LEVEL,
@@ -72,6 +73,7 @@ class ClusterSchedule:
         stands: bool | None = None,
         fits: bool | None = None,
         keeps: bool | None = None,
+        tries: bool | None = None,
         up_to: int | None = None,
     ) -> None:
         self.ends = ends
@@ -110,6 +112,10 @@ class ClusterSchedule:
         self.keeps = self.resizes and (drawn if keeps is None else keeps)
         """Whether there are hosts where no coordinator can run."""
         newest = COORDINATOR_LEVEL if self.keeps else newest
+        drawn = Random(f"trying again {seed}").random() < 0.3
+        self.tries = self.resizes and (drawn if tries is None else tries)
+        """Whether what could not run somewhere is tried there again in another life of the agent."""
+        newest = ANOTHER_LIFE_LEVEL if self.tries else newest
         self.newest_level = (up_to or newest) if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
