@@ -7,6 +7,8 @@ from random import Random
 from typing import TypeVar
 
 _T = TypeVar("_T")
+_TURNS = [[(last, (last + 1).bit_length()) for last in range(number - 1, -1, -1)] for number in range(22)]
+"""Of so many, which is the last that is left, and the bits of one that can be."""
 
 
 class Draws(Random):
@@ -40,13 +42,11 @@ class Draws(Random):
 
     def mixed(self, these: Sequence[_T]) -> list[_T]:
         """`sample` of all of them; of at most 21, which is where `Random` goes another way."""
-        left = list(these)
-        mixed = []
-        for last in range(len(left) - 1, -1, -1):
-            bits = (last + 1).bit_length()
-            drawn = self.getrandbits(bits)
+        left, mixed, drawn_bits = list(these), [], self.getrandbits
+        for last, bits in _TURNS[len(left)]:
+            drawn = drawn_bits(bits)
             while drawn > last:
-                drawn = self.getrandbits(bits)
+                drawn = drawn_bits(bits)
             mixed.append(left[drawn])
             left[drawn] = left[last]
         return mixed

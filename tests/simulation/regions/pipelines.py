@@ -71,7 +71,7 @@ class Slice(NamedTuple):
 
 
 class Step(NamedTuple):
-    """inputs: by place, from and to."""
+    """inputs: of what it read of, from and to; a boundary names all that its pipeline reads."""
 
     step: int
     inputs: list[tuple[Place, int, int]]
@@ -98,6 +98,8 @@ class SimulatedPipeline:
     held: int = 0
     _written: dict[Place, int] = field(default_factory=dict)
     _folded: int = 0
+    _has_come: bool = False
+    """To all limits of the order that it obeys: it never goes back."""
 
     def __post_init__(self) -> None:
         self.positions = {
@@ -119,12 +121,20 @@ class SimulatedPipeline:
     @property
     def boundaries(self) -> list[StepBoundary]:
         """Of all its steps, as they are in its log."""
-        return [_boundary(self.name, step) for step in self.steps]
+        found, positions = [], dict.fromkeys(self.positions, 0)
+        for step in self.steps:
+            positions |= {place: to for place, _, to in step.inputs}
+            found.append(_boundary(self.name, step, positions))
+        return found
 
     @property
     def last(self) -> StepBoundary:
         """Its last step; before the first, one that has done nothing."""
-        return _boundary(self.name, self.steps[-1] if self.steps else Step(0, [], []))
+        return (
+            _boundary(self.name, self.steps[-1], self.positions)
+            if self.steps
+            else _boundary(self.name, Step(0, [], []), {})
+        )
 
     def hear(self, order: DrainOrder) -> None:
         """The order of the newest drain, and of that what it says last."""
@@ -132,6 +142,7 @@ class SimulatedPipeline:
         if now is None or (order.number, order.released) > (now.number, now.released):
             self.order, self.answer = order, DrainAnswer(order.number)
             self.obeys = None if order.released or order.number <= self.expired else order
+            self._has_come = False
 
     def expire(self, order: DrainOrder) -> None:
         self.expired, self.obeys = order.number, None
@@ -147,31 +158,34 @@ class SimulatedPipeline:
         if order is None:
             if tick % self.every == 0:
                 self._make_step({})
-        elif self.has_come(order):
+        elif self._has_come or self.has_come(order):
+            self._has_come = True
             self.held += 1
         elif tick % self.every == 0:
             self._make_step(order.limits)
 
     def _make_step(self, limits: Mapping[Place, int]) -> None:
-        positions, between = self.positions, self.random.between
+        positions, drawn_bits = self.positions, self.random.getrandbits
         named = {name for name, _ in limits} if limits else limits
-        read: list[str] | None = None
-        slices = []
+        read: list[str] = []
+        inputs = []
         for place, log in self._reads:
-            begin = end = positions[place]
-            most = len(log)
+            begin, most = positions[place], len(log)
             if limits:
                 most = min(most, limits.get(place, 0 if place[0] in named else most))
             if most > begin:
-                end = between((begin + most) // 2, most)
+                half = (begin + most) // 2
+                bits = (most - half + 1).bit_length()
+                end = half + drawn_bits(bits)
+                while end > most:
+                    end = half + drawn_bits(bits)
                 if end > begin:
-                    read = [] if read is None else read
                     read += filter(None, log[begin:end])
-            slices.append((place, begin, end))
-        if read is not None:
-            self._commit(read, slices)
+                    inputs.append((place, begin, end))
+        if inputs:
+            self._commit(read, inputs)
 
-    def _commit(self, read: list[str], slices: list[tuple[Place, int, int]]) -> None:
+    def _commit(self, read: list[str], inputs: list[tuple[Place, int, int]]) -> None:
         topic, written = self.output.name, []
         made = all_made_of(read, self.name)
         for partition, log in enumerate(self.output.partitions):
@@ -181,12 +195,14 @@ class SimulatedPipeline:
             written.append(Slice(topic, partition, begin, len(log), len(mine)))
             if mine or self.random.random() < 0.3:
                 log.append(None)
-        for place, _, end in slices:
+        for place, _, end in inputs:
             self.positions[place] = end
-        self.steps.append(Step(len(self.steps) + 1, slices, written))
+        self.steps.append(Step(len(self.steps) + 1, inputs, written))
 
 
-def _boundary(name: str, step: Step) -> StepBoundary:
+def _boundary(name: str, step: Step, positions: Mapping[Place, int]) -> StepBoundary:
+    """positions: after it."""
+    begun = {place: from_ for place, from_, _ in step.inputs}
     return StepBoundary(
         pipeline=name,
         step=step.step,
@@ -195,10 +211,7 @@ def _boundary(name: str, step: Step) -> StepBoundary:
         reason=Reason.RECORDS,
         fingerprint="f",
         nodes=1,
-        inputs=tuple(
-            InputSlice(topic, topic, "t", partition, from_, to, to - from_, EMPTY_DIGEST)
-            for (topic, partition), from_, to in step.inputs
-        ),
+        inputs=tuple(_input_slice(place, begun.get(place, to), to) for place, to in positions.items()),
         outputs=tuple(OutputSlice("out", *each, EMPTY_DIGEST) for each in step.outputs),
         layout=_LAYOUT,
         paused_inputs=(),
@@ -207,3 +220,8 @@ def _boundary(name: str, step: Step) -> StepBoundary:
         skipped=(),
         watermark_moved=False,
     )
+
+
+def _input_slice(place: Place, from_: int, to: int) -> InputSlice:
+    topic, partition = place
+    return InputSlice(topic, topic, "t", partition, from_, to, to - from_, EMPTY_DIGEST)

@@ -49,6 +49,7 @@ class DrainSchedule:
         self.random = random = Draws(self.seed)
         self.mode = random.one_of(tuple(DrainMode))
         self.outer = [Topic("outer0"), Topic("outer1")]
+        self.fed = [(topic.name, log) for topic in self.outer for log in topic.partitions]
         self.pipelines: dict[str, SimulatedPipeline] = {}
         for number in range(random.between(1, 6)):
             inner = [one.output for one in self.pipelines.values() if random.random() < 0.5]
@@ -100,11 +101,10 @@ class DrainSchedule:
 
     def _feed(self) -> None:
         draw = self.random.random
-        for topic in self.outer:
-            for log in topic.partitions:
-                if draw() < 0.3:
-                    log.append(f"{topic.name}-{self.serial}" if draw() < 0.9 else None)
-                    self.serial += 1
+        for name, log in self.fed:
+            if draw() < 0.3:
+                log.append(f"{name}-{self.serial}" if draw() < 0.9 else None)
+                self.serial += 1
 
     # --- who drains -----------------------------------------------------------------------------------------
 
