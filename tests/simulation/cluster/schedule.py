@@ -120,6 +120,9 @@ class ClusterSchedule:
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()
         self.user = User(self)
+        self._begin()
+
+    def _begin(self) -> None:
         scheduler = self.random.choice(tuple(Scheduler))
         self.say(Configure(replace(POLICY, scheduler=scheduler)))
         if self.resizes and not self.two_codes:
