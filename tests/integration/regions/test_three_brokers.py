@@ -111,7 +111,7 @@ def on_three(whole_cluster3: EmbeddedCluster, tmp_path: Path) -> OnThree:
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(2_400)
+@pytest.mark.timeout(4_800)
 @pytest.mark.parametrize("first", range(5))
 def test_whatever_is_killed_at_a_record_of_a_drain_the_cut_is_one(on_three: OnThree, first: int) -> None:
     """first: of five victims, who is killed at the first record. In all five runs each is killed at every record."""
@@ -155,7 +155,7 @@ def test_whatever_is_killed_at_a_record_of_a_drain_the_cut_is_one(on_three: OnTh
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(2_400)
+@pytest.mark.timeout(4_800)
 @pytest.mark.parametrize("first", ["controller", "broker"])
 def test_whatever_is_killed_at_a_record_of_a_rollback_all_are_back(on_three: OnThree, first: str) -> None:
     """first: who is killed at the first record. In both runs each is killed at every record."""
