@@ -166,7 +166,11 @@ class CoordinatorProcess(SimulatedProcess):
 
     async def _run(self) -> None:
         self.keeper = PartitionKeeper(
-            0, lambda: self.control_log().read_to_end(), self._open, lambda denied: None
+            0,
+            lambda: self.control_log().read_to_end(),
+            self._open,
+            lambda denied: None,
+            monotonic_s=asyncio.get_running_loop().time,
         )
         self.keeper.start()
         self.agent.reader.position = self._pushed
