@@ -67,7 +67,7 @@ def test_a_second_run_of_the_same_node_is_refused(command: Command, tmp_path: Pa
     assert "node 0 of pipeline 'kept-twice' is kept by another kcontrol run" in said
     assert f"pid {os.getpid()}" in said
     assert "kcontrol resume kept-twice" in said
-    freed = sentence(command("run", file, "--data-dir", "data"), 3)
+    freed = sentence(command("run", file, "--data-dir", "data"), 22)
     assert "numbers" in freed, "whose holder has ended is no obstacle: the next thing is looked at"
 
 
@@ -191,14 +191,14 @@ def test_control_topic_with_wrong_settings(
 ) -> None:
     topic = topic_factory("control", partitions=8, config={"cleanup.policy": "delete"})
     (tmp_path / "kcontrol.toml").write_text(f"[kafka.names]\ncontrol_topic = '{topic}'\n")
-    said = sentence(command("coordinator"), 3)
+    said = sentence(command("coordinator"), 22)
     assert topic in said
     assert "cleanup.policy" in said
 
 
 def test_input_topic_that_is_not_there(command: Command, tmp_path: Path, unique: str) -> None:
     file = write_pipeline(tmp_path, f"no-input-{unique}", input_topic=f"missing-{unique}")
-    assert f"missing-{unique}" in sentence(command("run", file), 3)
+    assert f"missing-{unique}" in sentence(command("run", file), 22)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def test_topics_that_are_missing_are_named_before_spark_is_started(
         ),
     ):
         said = command(name, file, **java.environment)
-        assert missing in sentence(said, 3)
+        assert missing in sentence(said, 22)
         assert "starting Spark" not in said.stdout + said.stderr
     assert not java.started.exists()
 
@@ -281,7 +281,7 @@ def test_a_program_is_told_nothing_of_what_takes_long(command: Command, tmp_path
     file = write_pipeline(tmp_path, f"quiet-{unique}", input_topic=f"no-{unique}")
     for arguments in (("submit", file, "--json"), ("run", file, "--json")):
         said = command(*arguments)
-        assert said.stderr == f"{sentence(said, 3)}\n"
+        assert said.stderr == f"{sentence(said, 22)}\n"
         assert said.stdout == ""
 
 
