@@ -149,29 +149,28 @@ def test_counted_bad_records_are_counted_by_spark(spark: SparkSession, server: C
     assert bound.planning == "each step: query 'out0': it counts the records that it skips"
 
 
-def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
-    spark: SparkSession, server: ChannelServer
-) -> None:
+def fickle() -> Query:
+    """Gives another plan each time that it is asked."""
     asked: list[int] = []
 
-    def fickle(frame: DataFrame) -> DataFrame:
+    def query(frame: DataFrame) -> DataFrame:
         asked.append(len(asked))
         return frame.where(F.col("at") > len(asked))
 
-    bound = bind(pipeline_of(fickle), spark, server.address)
+    return query
+
+
+def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    bound = bind(pipeline_of(fickle()), spark, server.address)
     assert bound.planning == "each step: query 'out0': it is another of batch frames"
 
 
 def test_only_the_function_that_gives_another_plan_is_left_to_spark(
     spark: SparkSession, server: ChannelServer
 ) -> None:
-    asked: list[int] = []
-
-    def fickle(frame: DataFrame) -> DataFrame:
-        asked.append(len(asked))
-        return frame.where(F.col("at") > len(asked))
-
-    bound = bind(pipeline_of(fickle, ONCE["as it is"]), spark, server.address)
+    bound = bind(pipeline_of(fickle(), ONCE["as it is"]), spark, server.address)
     assert bound.planning == "once, each step where it can't be: query 'out0': it is another of batch frames"
     assert [query.once is not None for query in bound.queries] == [False, True]
 

@@ -105,11 +105,13 @@ class Frames:
         if bound.exchanges:
             return self._kept_where_possible(bound)
         given = {item.name: item.frame for item in streams}
-        without_state = [
-            query
+        whys = {
+            query.name: self._why_not_kept(query)
+            if query.stateful
+            else why_not_once(query, given.get(query.name, query.frame))
             for query in bound.queries
-            if not query.stateful and not why_not_once(query, given.get(query.name, query.frame))
-        ]
+        }
+        without_state = [query for query in bound.queries if not query.stateful and not whys[query.name]]
         most = self._pipeline.layout.max_tasks
         refused, frames = "", dict[str, DataFrame | None]()
         if without_state:
@@ -125,12 +127,12 @@ class Frames:
             return frame
 
         def decided(query: BoundQuery) -> BoundQuery | str:
-            if query.stateful:
-                return self._why_not_kept(query) or self._kept(query)
+            if query.stateful or whys[query.name]:
+                return whys[query.name] or self._kept(query)
             frame = frames.get(query.name)
-            if frame is not None:
-                return replace(query, once=frame, once_of=partial(again, query.name), most_tasks=most)
-            return why_not_once(query, given.get(query.name, query.frame)) or refused or _ANOTHER
+            if frame is None:
+                return refused or _ANOTHER
+            return replace(query, once=frame, once_of=partial(again, query.name), most_tasks=most)
 
         return _each_by_itself(bound, decided)
 
