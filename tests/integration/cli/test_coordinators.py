@@ -110,14 +110,23 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
         assert in_charge(command) == other.pid
 
 
-def test_a_coordinator_whose_host_is_gone_is_replaced_once_an_agent_knows_that(
-    cluster: ClusterSettings, command: Command, tmp_path: Path
-) -> None:
-    """On another host nobody sees its lock."""
+@contextmanager
+def on_two_hosts(
+    cluster: ClusterSettings, tmp_path: Path
+) -> Iterator[tuple[KcontrolProcess, KcontrolProcess]]:
+    """Coordinators `a` and `b`, each on the host of that name."""
     with (
         coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
         coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
     ):
+        yield first, second
+
+
+def test_a_coordinator_whose_host_is_gone_is_replaced_once_an_agent_knows_that(
+    cluster: ClusterSettings, command: Command, tmp_path: Path
+) -> None:
+    """On another host nobody sees its lock."""
+    with on_two_hosts(cluster, tmp_path) as (first, second):
         hosts = {first.pid: "a", second.pid: "b"}
         until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
         victim, other = (first, second) if in_charge(command) == first.pid else (second, first)
@@ -132,10 +141,7 @@ def test_a_coordinator_that_lives_though_its_host_was_given_up_joins_again(
     cluster: ClusterSettings, command: Command, tmp_path: Path
 ) -> None:
     """Its agent was slow, or has died alone: who has the pipeline by then, the claims say."""
-    with (
-        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
-        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
-    ):
+    with on_two_hosts(cluster, tmp_path) as (first, second):
         hosts = {first.pid: (first, "a"), second.pid: (second, "b")}
         until(lambda: in_charge(command) in hosts, "one of them is in charge", PATIENCE_S, first.text)
         one, agent = hosts[in_charge(command)]
@@ -154,10 +160,7 @@ def test_a_coordinator_that_hung_while_it_was_put_out_leaves_what_another_has_ta
     cluster: ClusterSettings, command: Command, tmp_path: Path
 ) -> None:
     """It wakes up, and believes that it has still what it had."""
-    with (
-        coordinator(cluster, tmp_path, "a", "--instance", "a", *STAYS, host="a") as first,
-        coordinator(cluster, tmp_path, "b", "--instance", "b", *STAYS, host="b") as second,
-    ):
+    with on_two_hosts(cluster, tmp_path) as (first, second):
         until(lambda: in_charge(command) == first.pid, "the first is in charge", PATIENCE_S, first.text)
         told = first.text().count(ASSIGNED)
         first.pause()

@@ -80,6 +80,17 @@ class ByResource(Chain):
         found: dict[str, Any] = self.resource.get("status", {})
         return found
 
+    def cut_and_gone_wrong(self) -> int:
+        """Its cut, behind which `first` has read what nobody should."""
+        self.produce(self.rows, 0, "a", "b")
+        self.until_read("second", self.between, 0, 2)
+        self.resource["spec"]["drainRequest"] = {"id": "cut", "hold": False}
+        self.operate(lambda status: status.get("answers", {}).get("drain") == "done")
+        cut: int = self.status["lastCompletedSeqID"]
+        self.produce(self.rows, 0, "wrong")
+        self.until_read("first", self.rows, 0, 3)
+        return cut
+
     def operate(self, done: Done, passes: int = 1_000) -> None:
         """Until it says so, by operators that live for so many passes, each for twice as many as the one before: some
         end in the middle of a plan. What every other one has found is lost with it."""
@@ -210,14 +221,8 @@ def test_a_region_is_taken_back_once_by_its_resource(
     chain = ByResource(settings, tmp_path, topic_factory)
     with chain.controller:
         with chain.running():
-            chain.produce(chain.rows, 0, "a", "b")
-            chain.until_read("second", chain.between, 0, 2)
-            chain.resource["spec"]["drainRequest"] = {"id": "cut", "hold": False}
-            chain.operate(lambda status: status.get("answers", {}).get("drain") == "done")
-            cut = chain.status["lastCompletedSeqID"]
+            cut = chain.cut_and_gone_wrong()
             assert chain.status["participants"] == []
-            chain.produce(chain.rows, 0, "wrong")
-            chain.until_read("first", chain.rows, 0, 3)
             chain.refused("too-early", cut, "Stop it first")
         chain.operate(lambda status: status["state"] == "unhealthy")
         chain.refused("no-cut", cut + 7, "is not in the log of region")
@@ -248,13 +253,7 @@ def test_a_rollback_that_can_not_be_completed_is_given_up_by_who_has_seen_it(
     chain = ByResource(settings, tmp_path, topic_factory)
     with chain.crashing:
         with chain.running():
-            chain.produce(chain.rows, 0, "a", "b")
-            chain.until_read("second", chain.between, 0, 2)
-            chain.resource["spec"]["drainRequest"] = {"id": "cut", "hold": False}
-            chain.operate(lambda status: status.get("answers", {}).get("drain") == "done")
-            cut = chain.status["lastCompletedSeqID"]
-            chain.produce(chain.rows, 0, "wrong")
-            chain.until_read("first", chain.rows, 0, 3)
+            cut = chain.cut_and_gone_wrong()
         chain.operate(lambda status: status["state"] == "unhealthy")
         chain.until_half_back(cut)
     TopicAdmin(chain.settings).delete(chain.settings.names().steps_topic("second"))
