@@ -137,8 +137,7 @@ async def boundaries_of(
     """Of steps `first` to `last`. read: what was read already, from the oldest checkpoint on."""
     oldest = next((each.record.step for each in read if isinstance(each.record, StepBoundary)), 0)
     if first < oldest:
-        await logs.steps.begin_at_step(first)
-        read = await logs.steps.read_through(last)
+        read = await logs.steps.read_again(first, last)
     return [
         each.record
         for each in read

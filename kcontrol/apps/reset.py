@@ -21,9 +21,9 @@ from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.owned_log import owned_log
 from kcontrol.apps.pipeline_logs import pipeline_logs
-from kcontrol.apps.recorded import boundaries_of
 from kcontrol.apps.reset_files import unseen_files
 from kcontrol.apps.submit import all_specs
 from kcontrol.core.log.resets import kept
@@ -118,20 +118,32 @@ async def plan_reset(
     RetriableError: a broker that has to be asked is away.
     """
     async with pipeline_logs(cluster, pipeline) as logs:
-        _, newest = await logs.read()
-        clock = SystemClock()
-        await logs.listen(clock)
-        refuse_while_alive(logs, clock.now_ms(), "can't be reset while it works", "Nothing was reset")
-        spec, steps = logs.spec(), logs.committed
-        if steps.doubles:
-            raise HaltedError(
-                f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
-            )
-        _refuse(refused_step(spec, steps, to_step))
-        _refuse("" if together is not None else refused_standing(spec, steps, to_step))
-        begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
-        assert begin is not None
-        made = await boundaries_of(logs, newest, max(1, min(begin, steps.made_by(to_step))), steps.step)
+        return await plan_reset_of(cluster, KeptSteps(logs, to_step), to_step, left_behind, own, together)
+
+
+async def plan_reset_of(
+    cluster: ClusterSettings,
+    read: KeptSteps,
+    to_step: int,
+    left_behind: Collection[str],
+    own: Path | None,
+    together: Together | None = None,
+) -> ResetPlan:
+    """As `plan_reset`, of a pipeline whose logs are open: they are read on."""
+    await read.read()
+    logs, clock = read.logs, SystemClock()
+    await logs.listen(clock)
+    refuse_while_alive(logs, clock.now_ms(), "can't be reset while it works", "Nothing was reset")
+    pipeline, spec, steps = logs.pipeline, logs.spec(), logs.committed
+    if steps.doubles:
+        raise HaltedError(
+            f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
+        )
+    _refuse(refused_step(spec, steps, to_step))
+    _refuse("" if together is not None else refused_standing(spec, steps, to_step))
+    begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
+    assert begin is not None
+    made = await read.boundaries(max(1, min(begin, steps.made_by(to_step))))
     last = made[-1]
     before = [one for one in kept(made) if one.step <= to_step]
     # The step itself may be a reset, which has positions of its own where others were taken back with it.

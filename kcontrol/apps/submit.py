@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.leftovers import committed, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
+from kcontrol.core.log.keys import is_spec_key
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Assignment, ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
@@ -188,7 +189,7 @@ async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:
 
 
 async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, PipelineSpec]:
-    log = await KafkaControlLog.open(settings, partition=partition)
+    log = await KafkaControlLog.open(settings, partition=partition, wanted=is_spec_key)
     try:
         entries = await log.read_to_end()
     finally:

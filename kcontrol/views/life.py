@@ -64,10 +64,7 @@ def coordinator_limit_ms(projection: PipelineProjection) -> int:
 def is_silent(projection: PipelineProjection, node: int, now_ms: int) -> bool:
     """Whether a node that has said how it is has been silent since, for too long. One
     that was closed by a stop may be."""
-    state, said = projection.view.node_state(node), projection.view.status()
-    if state is None or (
-        state.phase is NodePhase.CLOSED and said is not None and said.phase is PipelinePhase.STOPPED
-    ):
+    if projection.view.node_state(node) is None or _has_left(projection, node):
         return False
     return projection.signs.is_silent(node, now_ms, projection.spec().limits.heartbeat_timeout_ms)
 
@@ -79,5 +76,14 @@ def is_doubtful(projection: PipelineProjection, now_ms: int) -> bool:
     if signs.is_doubtful(COORDINATOR, now_ms, coordinator_limit_ms(projection)):
         return True
     return any(
-        signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms) for node in projection.view.incarnations
+        signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms)
+        for node in projection.view.incarnations
+        if not _has_left(projection, node)
     )
+
+
+def _has_left(projection: PipelineProjection, node: int) -> bool:
+    """Whether a stop has closed it: it is silent for good, and nobody need listen for it."""
+    state, said = projection.view.node_state(node), projection.view.status()
+    is_stopped = said is not None and said.phase is PipelinePhase.STOPPED
+    return is_stopped and state is not None and state.phase is NodePhase.CLOSED

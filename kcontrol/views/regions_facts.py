@@ -105,6 +105,13 @@ class RegionFacts(Facts):
     drain: str = Field(
         description="When pipelines that have come to their cut go on: aligned; stopped: once all members have done their part."
     )
+    period_ms: int = Field(description="From the end of a drain to the next, where they are periodic.")
+    drain_timeout_ms: int = Field(description="So long a drain may take.")
+    reset_timeout_ms: int = Field(description="So long a reset may take.")
+    participant_lease_ms: int = Field(
+        description="A participant that has said nothing for so long is taken for gone."
+    )
+    keep_cuts: int = Field(description="So many of the newest stay in the log.")
     starts: list[str] = Field(
         description="The pipelines at which a drain begins: they read nothing that another of the region writes. Empty: it is "
         "not known yet, or one was deleted."
@@ -115,8 +122,8 @@ class RegionFacts(Facts):
         description="Number of the cut that its pipelines are being taken back to; 0: to none."
     )
     next: int = Field(description="Number of the next drain, or of the one under way.")
-    reset_attempt: int
-    max_reset_attempts: int
+    reset_attempt: int = Field(description="How many resets there were in a row, without a cut in between.")
+    max_reset_attempts: int = Field(description="After so many it waits for a person.")
     controller: str = Field(description="Who is in charge, or was last.")
     ended: bool = Field(description="It has said that it stops.")
     heard_ms: int | None = Field(description="When it was heard last, by its clock.")
@@ -197,6 +204,11 @@ def region_facts(sight: RegionSight) -> RegionFacts:
         trigger=settings.trigger.value,
         triggers=list(settings.triggers),
         drain=settings.drain.value,
+        period_ms=settings.period_ms,
+        drain_timeout_ms=settings.drain_timeout_ms,
+        reset_timeout_ms=settings.reset_timeout_ms,
+        participant_lease_ms=settings.participant_lease_ms,
+        keep_cuts=settings.keep_cuts,
         starts=[] if beat is None else list(beat.starts),
         change=sight.change,
         last_completed=0 if newest is None else newest.last_completed_seq_id,

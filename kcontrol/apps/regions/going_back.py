@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.pipeline_logs import pipeline_logs
-from kcontrol.apps.recorded import boundaries_of
-from kcontrol.apps.reset import ResetPlan, Together, plan_reset, reset_pipeline
+from kcontrol.apps.reset import ResetPlan, Together, plan_reset_of, reset_pipeline
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.records import RegionCut, RegionRequest, RegionRollback
 from kcontrol.core.step.resetting import stands_at, void_ends
@@ -46,15 +46,19 @@ class BackPlan:
 
 @dataclass(frozen=True, slots=True)
 class _LookedBack:
-    """What a pipeline's log says. last: its newest step, if that is at or after the one it goes back to. stands: it is there
-    already. done: the step that is its reset of this rollback. void: as in `BackPlan`."""
+    """What a pipeline's log says. read: the log, as far as that. last: its newest step, if that is at or after the one it goes
+    back to. stands: it is there already. done: the step that is its reset of this rollback. void: as in `BackPlan`."""
 
-    pipeline: str
+    read: KeptSteps
     to_step: int
     last: StepBoundary | None
     stands: bool
     done: int | None
     void: Mapping[tuple[str, int], int]
+
+    @property
+    def pipeline(self) -> str:
+        return self.read.logs.pipeline
 
 
 async def plan_rollback(
@@ -71,22 +75,34 @@ async def plan_rollback(
     """
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(pipeline: str, to_step: int) -> _LookedBack:
+    async def look(read: KeptSteps, to_step: int) -> _LookedBack:
         async with gate:
-            return await _look(cluster, pipeline, to_step, request_id)
+            return await _look(read, to_step, request_id)
 
     async def plan(looked: _LookedBack, void: Mapping[tuple[str, int], int]) -> BackPlan:
         async with gate:
             return await _plan(cluster, looked, leave_behind, own, Together(along, void, request_id))
 
     along = frozenset(one.pipeline for one in cut.pipelines)
-    looked = await _all([look(one.pipeline, one.step) for one in cut.pipelines])
-    void: dict[tuple[str, int], int] = {}
-    plans = []
-    for each in looked:
-        plans.append(plan(each, dict(void)))
-        void |= each.void
-    return tuple(await _all(plans))
+    async with _opened(cluster, cut) as logs:
+        looked = await _all([look(logs[one.pipeline], one.step) for one in cut.pipelines])
+        void: dict[tuple[str, int], int] = {}
+        plans = []
+        for each in looked:
+            plans.append(plan(each, dict(void)))
+            void |= each.void
+        return tuple(await _all(plans))
+
+
+@asynccontextmanager
+async def _opened(cluster: ClusterSettings, cut: RegionCut) -> AsyncIterator[dict[str, KeptSteps]]:
+    """The logs of its pipelines, by name, unread: each is read once, and on, however often it is looked at."""
+    async with AsyncExitStack() as stack:
+        logs = {
+            one.pipeline: await stack.enter_async_context(pipeline_logs(cluster, one.pipeline))
+            for one in cut.pipelines
+        }
+        yield {one.pipeline: KeptSteps(logs[one.pipeline], one.step) for one in cut.pipelines}
 
 
 async def _all(asked: Sequence[Coroutine[object, object, _Found]]) -> list[_Found]:
@@ -104,28 +120,28 @@ async def _plans(
     request_id: str,
     leave_behind: Collection[str],
     own: Path | None,
-) -> AsyncIterator[BackPlan]:
+) -> AsyncGenerator[BackPlan]:
     """Each is made when it is asked for, by what the logs say then."""
     along = frozenset(one.pipeline for one in cut.pipelines)
     void: dict[tuple[str, int], int] = {}
-    for one in cut.pipelines:
-        looked = await _look(cluster, one.pipeline, one.step, request_id)
-        together = Together(along, dict(void), request_id)
-        yield await _plan(cluster, looked, leave_behind, own, together)
-        void |= looked.void
+    async with _opened(cluster, cut) as logs:
+        # Side by side, and listened to from then on. What is wrong with one is said when it is its turn.
+        await asyncio.gather(*(each.read() for each in logs.values()), return_exceptions=True)
+        for one in cut.pipelines:
+            looked = await _look(logs[one.pipeline], one.step, request_id)
+            together = Together(along, dict(void), request_id)
+            yield await _plan(cluster, looked, leave_behind, own, together)
+            void |= looked.void
 
 
-async def _look(cluster: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> _LookedBack:
-    async with pipeline_logs(cluster, pipeline) as logs:
-        _, newest = await logs.read()
-        steps = logs.committed
-        later = (
-            await boundaries_of(logs, newest, max(1, to_step), steps.step) if steps.step >= to_step else []
-        )
+async def _look(read: KeptSteps, to_step: int, request_id: str) -> _LookedBack:
+    await read.read()
+    steps = read.logs.committed
+    later = await read.boundaries(max(1, to_step)) if steps.step >= to_step else []
     done = next((one.step for one in later if _is_of(one, request_id)), None)
     void = void_ends(one for one in later if to_step < one.step and (done is None or one.step < done))
     last = later[-1] if later else None
-    return _LookedBack(pipeline, to_step, last, stands_at(steps, to_step), done, void)
+    return _LookedBack(read, to_step, last, stands_at(steps, to_step), done, void)
 
 
 async def _plan(
@@ -138,7 +154,7 @@ async def _plan(
     pipeline, to_step = looked.pipeline, looked.to_step
     if _is_back(looked, together.void):
         return BackPlan(pipeline, to_step, None, looked.void)
-    reset = await plan_reset(cluster, pipeline, to_step, leave_behind, own, together)
+    reset = await plan_reset_of(cluster, looked.read, to_step, leave_behind, own, together)
     return BackPlan(pipeline, to_step, reset, looked.void)
 
 
@@ -230,12 +246,14 @@ class RegionRollbacks:
         whose log has gone on since it was planned."""
         why = f"{rollback.why} (" if rollback.why else "("
         why += f"region {cut.region} back to cut {cut.number})"
-        async for plan in _plans(self._cluster, cut, rollback.request_id, rollback.leave_behind, None):
-            if plan.reset is not None:
-                self._called.clear()
-                await self._called.wait()
-                await reset_pipeline(self._cluster, plan.reset, why, rollback.by)
-            self._back |= {plan.pipeline}
+        plans = _plans(self._cluster, cut, rollback.request_id, rollback.leave_behind, None)
+        async with aclosing(plans):
+            async for plan in plans:
+                if plan.reset is not None:
+                    self._called.clear()
+                    await self._called.wait()
+                    await reset_pipeline(self._cluster, plan.reset, why, rollback.by)
+                self._back |= {plan.pipeline}
 
     async def give_up(self, cut: RegionCut, rollback: RegionRollback) -> frozenset[str]:
         """As the port says. One that can't be looked at, because it was deleted or can't be read, is not back."""
@@ -244,7 +262,7 @@ class RegionRollbacks:
             self._end_work()
             await asyncio.wait([task])
         back, void = set[str](), dict[tuple[str, int], int]()
-        looks = (_look(self._cluster, one.pipeline, one.step, rollback.request_id) for one in cut.pipelines)
+        looks = (self._look(one.pipeline, one.step, rollback.request_id) for one in cut.pipelines)
         for found in await asyncio.gather(*looks, return_exceptions=True):
             if isinstance(found, RetriableError) or (
                 isinstance(found, BaseException) and not isinstance(found, KcontrolError)
@@ -255,6 +273,10 @@ class RegionRollbacks:
                     back |= {found.pipeline} if _is_back(found, void) else set()
                 void |= found.void
         return frozenset(back)
+
+    async def _look(self, pipeline: str, to_step: int, request_id: str) -> _LookedBack:
+        async with pipeline_logs(self._cluster, pipeline) as logs:
+            return await _look(KeptSteps(logs, to_step), to_step, request_id)
 
     def let_go(self) -> None:
         """Nothing more is begun. What was under way leaves a reset or no trace."""

@@ -48,6 +48,12 @@ def spec_key(pipeline: str) -> str:
     return f"{pipeline}/spec"
 
 
+def is_spec_key(key: str) -> bool:
+    """Whether it is that of some pipeline's definition."""
+    name, _, rest = key.partition("/")
+    return bool(name) and rest == "spec"
+
+
 def join_key(pipeline: str, node: int, uuid: str) -> str:
     """Of the record by which a new incarnation of a node begins."""
     return f"{pipeline}/node/{node}/join/{uuid}"

@@ -7,6 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,9 @@ from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs import partition_reader, step_search
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.core.model import StepBoundary
+from kcontrol.apps.kept_steps import KeptSteps
+from kcontrol.apps.pipeline_logs import PipelineLogs
+from kcontrol.core.model import Logged, LoggedStep, StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary, checkpoint
@@ -91,3 +94,43 @@ def test_steps_and_checkpoints_are_found(long_log: Callable[[Body], None]) -> No
             await log.close()
 
     long_log(body)
+
+
+@pytest.mark.parametrize("since", [5, SAVED, 50])
+def test_steps_that_were_read_are_read_on_and_older_ones_are_read_again(
+    long_log: Callable[[Body], None], since: int
+) -> None:
+    async def body(settings: ClusterSettings) -> None:
+        log = KafkaStepsLog(settings, "p")
+        kept = KeptSteps(cast("PipelineLogs", _ReadFromCheckpoint(log)), since)
+
+        async def steps(first: int) -> list[int]:
+            return [one.step for one in await kept.boundaries(first)]
+
+        try:
+            assert await steps(1) == [], "none was read yet"
+            await kept.read()
+            stood = log.position
+            for first in (30, 10, SAVED - 1, 3, since, 55):
+                assert await steps(first) == list(range(first, STEPS + 1))
+            assert log.position == stood
+            await kept.read()
+            assert await steps(since) == list(range(since, STEPS + 1))
+        finally:
+            await log.close()
+
+    long_log(body)
+
+
+class _ReadFromCheckpoint:
+    """Of a pipeline's two logs, that of its steps."""
+
+    def __init__(self, steps: KafkaStepsLog) -> None:
+        self.steps = steps
+        self._begun = False
+
+    async def read(self) -> tuple[list[Logged], list[LoggedStep]]:
+        if not self._begun:
+            await self.steps.begin_at_checkpoint()
+        self._begun = True
+        return [], await self.steps.read_to_end()

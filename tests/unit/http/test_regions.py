@@ -163,6 +163,19 @@ def test_a_region_is_told_as_its_log_says() -> None:
     assert ask("GET", "/v1/regions/orders/cuts/2", seen()) == 404
 
 
+def test_a_region_is_told_as_it_was_defined() -> None:
+    limits = {
+        "period_ms": 1,
+        "drain_timeout_ms": 2,
+        "reset_timeout_ms": 3,
+        "participant_lease_ms": 4,
+        "keep_cuts": 5,
+    }
+    defined = replace(DEFINED, settings=replace(DEFINED.settings, **limits))
+    told = ask("GET", "/v1/regions/orders", {"orders": RegionSight(defined)})
+    assert {name: told[name] for name in limits} == limits
+
+
 def test_what_is_asked_of_a_region_is_written_down() -> None:
     asked: list[RegionRequest] = []
     accepted = ask("POST", "/v1/regions/orders/drain?hold=true", seen(), asked)

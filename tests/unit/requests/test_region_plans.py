@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kcontrol.apps import reset
+from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.regions import asking, going_back
 from kcontrol.apps.regions.asking import plan_region_rollback, request_of
 from kcontrol.apps.regions.going_back import BackPlan, plan_rollback
@@ -44,22 +45,30 @@ class _Logs:
         self.failing = failing
         self.void: dict[str, dict[tuple[str, int], int]] = {}
 
-    async def look(self, _: ClusterSettings, pipeline: str, to_step: int, __: str) -> Any:
+    async def look(self, read: KeptSteps, to_step: int, _: str) -> Any:
         await self.looking.wait()
-        return going_back._LookedBack(pipeline, to_step, None, False, None, {(f"of-{pipeline}", 0): 7})
+        void = {(f"of-{read.logs.pipeline}", 0): 7}
+        return going_back._LookedBack(read, to_step, None, False, None, void)
 
-    async def plan(self, _: ClusterSettings, pipeline: str, *rest: Any) -> None:
+    async def plan(self, _: ClusterSettings, read: KeptSteps, *rest: Any) -> None:
+        pipeline = read.logs.pipeline
         await self.planning.wait()
         self.void[pipeline] = dict(rest[-1].void)
         if pipeline in self.failing:
             raise self.failing[pipeline]
 
 
+@asynccontextmanager
+async def _opened(_: ClusterSettings, pipeline: str) -> AsyncIterator[Any]:
+    yield SimpleNamespace(pipeline=pipeline)
+
+
 def _planned(monkeypatch: pytest.MonkeyPatch, failing: Mapping[str, KcontrolError]) -> _Logs:
     async def run() -> _Logs:
         logs = _Logs(failing)
         monkeypatch.setattr(going_back, "_look", logs.look)
-        monkeypatch.setattr(going_back, "plan_reset", logs.plan)
+        monkeypatch.setattr(going_back, "plan_reset_of", logs.plan)
+        monkeypatch.setattr(going_back, "pipeline_logs", _opened)
         async with asyncio.timeout(HANG_S):
             await plan_rollback(SETTINGS, CUT, "q1", ())
         return logs
@@ -153,11 +162,12 @@ def test_who_gives_up_knows_who_is_back_once_nobody_more_is_taken_back(
     """`a` was reset, `b` was deleted, `c` has not been reset."""
     rollback = RegionRollback(1, "q1", "ana", "", ())
 
-    async def look(_: ClusterSettings, pipeline: str, to_step: int, request_id: str) -> Any:
+    async def look(read: KeptSteps, to_step: int, request_id: str) -> Any:
+        pipeline = read.logs.pipeline
         if pipeline == "b":
             raise NotFoundError("there is no pipeline 'b'")
         done = 6 if (pipeline, request_id) == ("a", "q1") else None
-        return going_back._LookedBack(pipeline, to_step, None, False, done, {})
+        return going_back._LookedBack(read, to_step, None, False, done, {})
 
     async def run() -> None:
         backs = going_back.RegionRollbacks(SETTINGS)
@@ -171,6 +181,7 @@ def test_who_gives_up_knows_who_is_back_once_nobody_more_is_taken_back(
                 ended.set()
 
         monkeypatch.setattr(going_back, "_look", look)
+        monkeypatch.setattr(going_back, "pipeline_logs", _opened)
         monkeypatch.setattr(backs, "_go_back", go_back)
         async with asyncio.timeout(HANG_S):
             assert await backs.take_back(CUT, rollback) == frozenset()

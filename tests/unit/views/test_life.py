@@ -126,6 +126,18 @@ def test_a_rest_is_a_rest_unless_somebody_waits_for_its_end() -> None:
     assert "no coordinator has been heard of for 1 h" in life_of(looker.found, looker.now_ms).reason
 
 
+def test_nobody_listens_for_a_node_that_a_stop_has_closed() -> None:
+    """It was heard of long ago, and is silent for good; one that never closed may only have a clock that is behind."""
+    for phase, is_listened_for in ((NodePhase.CLOSED, False), (NodePhase.RUNNING, True)):
+        looker = Looker()
+        looker.see(
+            NOW_MS - HOUR_MS, *BEGIN, Desired("p", DesiredMode.STOPPED, "r"), replace(STATE, phase=phase)
+        )
+        looker.see(NOW_MS, replace(STATUS, phase=PipelinePhase.STOPPED))
+        looker.found.signs.listen()
+        assert is_doubtful(looker.found, looker.now_ms) is is_listened_for
+
+
 def test_kafka_says_what_waits_when_no_node_does() -> None:
     looker = Looker()
     looker.see(NOW_MS, *BEGIN)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.core.model import Logged, StepRecord, Tombstone
@@ -32,12 +32,21 @@ class ControlDecoder:
     would stop for good.
     """
 
-    def __init__(self, topic: str, partition: int, partitions: int, pipeline: str | None = None) -> None:
-        """partitions: how many the topic has. pipeline: only this one's records are returned; None: all."""
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        partitions: int,
+        pipeline: str | None = None,
+        wanted: Callable[[str], bool] | None = None,
+    ) -> None:
+        """partitions: how many the topic has. pipeline: only this one's records are returned; None: all. wanted: of those,
+        only under keys of which this says so; the others are not decoded, and so not found to be damaged either."""
         self._topic = topic
         self._partition = partition
         self._partitions = partitions
         self._pipeline = pipeline
+        self._wanted = wanted
         self._codec = RecordCodec()
         self.published: set[str] = set()
         """Keys of the schemas that are in the partition."""
@@ -82,6 +91,8 @@ class ControlDecoder:
             self._learn(record)
             return None
         if self._pipeline is not None and pipeline_of(key) != self._pipeline:
+            return None
+        if self._wanted is not None and not self._wanted(key):
             return None
         if record.value is None:
             reason = why_key_misplaced(key, self._partition, self._partitions)

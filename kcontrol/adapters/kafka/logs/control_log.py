@@ -3,7 +3,7 @@ fetches and written idempotently."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
@@ -47,9 +47,14 @@ class KafkaControlLog:
 
     @classmethod
     async def open(
-        cls, settings: ClusterSettings, pipeline: str | None = None, partition: int | None = None
+        cls,
+        settings: ClusterSettings,
+        pipeline: str | None = None,
+        partition: int | None = None,
+        wanted: Callable[[str], bool] | None = None,
     ) -> KafkaControlLog:
-        """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition.
+        """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition. wanted: as
+        `ControlDecoder` has it.
 
         Raises TopicError: there is no control topic, or no such partition.
         RetriableError: Kafka can't be reached.
@@ -60,7 +65,7 @@ class KafkaControlLog:
                 raise ConfigurationError("A control log needs a pipeline or a partition.")
             partition = control_partition(pipeline, partitions)
         reader = PartitionReader(rpc, topic, partition, READ_UNCOMMITTED)
-        decoder = ControlDecoder(topic, partition, partitions, pipeline)
+        decoder = ControlDecoder(topic, partition, partitions, pipeline, wanted)
         return cls(rpc, reader, Appender(settings, topic, partition), decoder)
 
     @property

@@ -88,6 +88,15 @@ class KafkaStepsLog:
                 break
         return found
 
+    async def read_again(self, first: int, last: int) -> list[LoggedStep]:
+        """Steps `first` to `last`, with some around them. This stands where it stood."""
+        stood = self._reader.position, self._left_out, self._looked
+        try:
+            await self.begin_at_step(first)
+            return await self.read_through(last)
+        finally:
+            self._reader.position, self._left_out, self._looked = stood
+
     async def read_resets(self) -> list[StepBoundary]:
         """Those from where this stands up to the end, read piece by piece; when it is called again, those that it has not
         looked at yet. This stands where it stood."""
