@@ -56,7 +56,7 @@ PROFILED: tuple[Measurement, ...] = tuple(
 """More steps than in `LARGE`, because the processor times are of all of them together."""
 SETTINGS: tuple[Measurement, ...] = (
     Measurement("aggregate", 1_000, 60, 60),
-    Measurement("passthrough", 800_000, 2, 3),
+    *(Measurement(workload, 800_000, 2, 4) for workload in ("passthrough", "keyed", "aggregate")),
 )
 PLANNING: tuple[Measurement, ...] = (
     Measurement("passthrough", 1_000, 150, 100),

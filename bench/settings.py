@@ -1,15 +1,15 @@
-"""What each Spark setting that kcontrol chooses for speed gains: the same steps with all of
-them, and with one as Spark has it.
+"""What each Spark setting that kcontrol chooses for speed gains, and what others would that it leaves as Spark has them: the
+same steps as kcontrol has all of them, and with one otherwise.
 
-Runs with all settings and runs without one take turns; each run is a new process. The ratio is of the median
-time from step to step without the setting to that of all runs with every setting: above 1 the setting gains,
-and one near 1 gains nothing here.
+Runs with all settings and runs with one otherwise take turns; each run is a new process. The ratio is of the median
+time from step to step with the setting otherwise to that of all runs with none: above 1 it is right as it is, and one near 1
+says nothing.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -21,7 +21,7 @@ from bench.topics import make_source
 SOURCE = "settings"
 PARTITIONS = CORES = 2
 NONE = ""
-"""Instead of the name of a setting: every setting is as kcontrol has it."""
+"""Instead of what is otherwise: every setting is as kcontrol has it."""
 
 _STREAMING = "spark.sql.streaming."
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
@@ -36,27 +36,44 @@ SPARK_HAS = {
 }
 """Settings that kcontrol chooses for speed, as Spark 4.3 has them by default."""
 
+TRIED: Mapping[str, Mapping[str, str]] = {
+    "memory off the heap": {
+        "spark.memory.offHeap.enabled": "true",
+        "spark.memory.offHeap.size": "512m",
+        "spark.sql.columnVector.offheap.enabled": "true",
+    },
+    "no code for whole stages": {"spark.sql.codegen.wholeStage": "false"},
+    "shuffled rows not compressed": {"spark.shuffle.compress": "false"},
+}
+"""Settings that kcontrol leaves as Spark has them, as they were tried instead."""
+
+OTHERWISE: Mapping[str, Mapping[str, str]] = {
+    **{f"{name} {value}": {name: value} for name, value in SPARK_HAS.items()},
+    **TRIED,
+}
+"""By what they are called, what runs have otherwise than kcontrol."""
+
 
 @dataclass(frozen=True)
 class SettingGain:
-    """ms: median time from step to step with the setting as kcontrol has it and as Spark has it."""
+    """otherwise: what, as `OTHERWISE` calls it. ms: median time from step to step as kcontrol has all settings, and so."""
 
-    setting: str
+    otherwise: str
     workload: str
     step_records: int
     chosen_ms: float
-    default_ms: float
+    otherwise_ms: float
 
     @property
     def ratio(self) -> float:
-        return self.default_ms / self.chosen_ms
+        return self.otherwise_ms / self.chosen_ms
 
 
-def turns(settings: Sequence[str]) -> Iterator[str]:
-    """The setting that each run is without: none, two settings, none, two settings, ..., none."""
-    for first in range(0, len(settings), 2):
+def turns(otherwise: Sequence[str]) -> Iterator[str]:
+    """What each run has otherwise: nothing, one thing, another, nothing, one thing, another, ..., nothing."""
+    for first in range(0, len(otherwise), 2):
         yield NONE
-        yield from settings[first : first + 2]
+        yield from otherwise[first : first + 2]
     yield NONE
 
 
@@ -71,21 +88,23 @@ def measure_settings(
     gains = []
     for measurement in measurements:
         found: dict[str, list[float]] = {}
-        for setting in turns(tuple(SPARK_HAS)):
-            times_ms = _times_ms(places, measurement, setting)
-            found.setdefault(setting, []).extend(times_ms)
+        for otherwise in turns(tuple(OTHERWISE)):
+            times_ms = _times_ms(places, measurement, otherwise)
+            found.setdefault(otherwise, []).extend(times_ms)
             what = f"{measurement.workload} {measurement.step_records:,}"
-            say(f"{what} without {setting or 'nothing'}: {median(times_ms):.0f} ms a step")
+            say(f"{what}, {otherwise or 'all as kcontrol has it'}: {median(times_ms):.0f} ms a step")
         chosen_ms = median(found.pop(NONE))
         gains += [
-            SettingGain(setting, measurement.workload, measurement.step_records, chosen_ms, median(times_ms))
-            for setting, times_ms in found.items()
+            SettingGain(
+                otherwise, measurement.workload, measurement.step_records, chosen_ms, median(times_ms)
+            )
+            for otherwise, times_ms in found.items()
         ]
     return gains
 
 
-def _times_ms(places: Places, measurement: Measurement, without: str) -> list[float]:
+def _times_ms(places: Places, measurement: Measurement, otherwise: str) -> list[float]:
     name = f"bench-settings-{uuid.uuid4().hex[:8]}"
-    settings = {without: SPARK_HAS[without]} if without != NONE else {}
+    settings = OTHERWISE[otherwise] if otherwise != NONE else {}
     pipeline = attached(places, name, measurement.workload, measurement.step_records, settings)
     return periods_ms(places, measurement, name, pipeline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.settings import NONE, SPARK_HAS, SettingGain, turns
+from bench.settings import NONE, OTHERWISE, SPARK_HAS, TRIED, SettingGain, turns
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need
 
 NOT_OF_SPEED_ALONE = {"spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.stopTimeout"}
@@ -21,7 +21,11 @@ def test_every_setting_chosen_for_speed_is_measured_against_another_value() -> N
     }
     assert chosen.keys() == SPARK_HAS.keys()
     assert not chosen.items() & SPARK_HAS.items()
+    tried = {name: value for settings in TRIED.values() for name, value in settings.items()}
+    assert not tried.keys() & chosen.keys()
+    assert set(OTHERWISE) >= set(TRIED)
+    assert len(OTHERWISE) == len(SPARK_HAS) + len(TRIED)
 
 
-def test_a_setting_gains_if_steps_take_longer_without_it() -> None:
-    assert SettingGain("a", "passthrough", 1_000, chosen_ms=100, default_ms=150).ratio == 1.5
+def test_a_setting_gains_if_steps_take_longer_otherwise() -> None:
+    assert SettingGain("a", "passthrough", 1_000, chosen_ms=100, otherwise_ms=150).ratio == 1.5
