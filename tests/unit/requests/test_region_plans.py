@@ -4,6 +4,7 @@ nobody works for it, and a server answers within half a minute."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,6 +45,13 @@ class _Logs:
         self.looking, self.planning = asyncio.Barrier(len(NAMES)), asyncio.Barrier(len(NAMES))
         self.failing = failing
         self.void: dict[str, dict[tuple[str, int], int]] = {}
+        self.opened = Counter[str]()
+
+    @asynccontextmanager
+    async def open(self, cluster: ClusterSettings, pipeline: str) -> AsyncIterator[Any]:
+        self.opened[pipeline] += 1
+        async with _opened(cluster, pipeline) as logs:
+            yield logs
 
     async def look(self, read: KeptSteps, to_step: int, _: str) -> Any:
         await self.looking.wait()
@@ -68,7 +76,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch, failing: Mapping[str, KcontrolErro
         logs = _Logs(failing)
         monkeypatch.setattr(going_back, "_look", logs.look)
         monkeypatch.setattr(going_back, "plan_reset_of", logs.plan)
-        monkeypatch.setattr(going_back, "pipeline_logs", _opened)
+        monkeypatch.setattr(going_back, "pipeline_logs", logs.open)
         async with asyncio.timeout(HANG_S):
             await plan_rollback(SETTINGS, CUT, "q1", ())
         return logs
@@ -85,6 +93,7 @@ def test_all_are_looked_at_and_planned_at_once_and_know_what_writers_have_void(
         "b": ["of-a"],
         "c": ["of-a", "of-b"],
     }
+    assert logs.opened == Counter(NAMES), "each log is read once, and on"
 
 
 def test_of_several_that_can_t_go_back_the_first_writer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
