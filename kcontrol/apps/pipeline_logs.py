@@ -88,10 +88,13 @@ class PipelineLogs(PipelineReader):
 
 
 @asynccontextmanager
-async def pipeline_logs(cluster: ClusterSettings, pipeline: str) -> AsyncIterator[PipelineLogs]:
-    """The logs of a pipeline, unread. Raises TopicError when kcontrol was never used in the cluster."""
+async def pipeline_logs(
+    cluster: ClusterSettings, pipeline: str, *, newest_only: bool = False
+) -> AsyncIterator[PipelineLogs]:
+    """The logs of a pipeline, unread. newest_only: for whoever needs to know how it is, and not how it came to be so: of the
+    control log what compaction would leave. Raises TopicError when kcontrol was never used in the cluster."""
     check_pipeline_name(pipeline)
-    control = await KafkaControlLog.open(cluster, pipeline)
+    control = await KafkaControlLog.open(cluster, pipeline, newest_only=newest_only)
     steps = KafkaStepsLog(cluster, pipeline)
     try:
         yield PipelineLogs(pipeline, control, steps)

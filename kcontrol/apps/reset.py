@@ -75,11 +75,13 @@ class Reader:
 @dataclass(frozen=True, slots=True)
 class Together:
     """A reset that is part of the rollback of several pipelines. along: their names. void: by topic and partition, where what
-    others of them wrote in void steps ends: it is not read again. request_id: of the rollback."""
+    others of them wrote in void steps ends: it is not read again. request_id: of the rollback. every: all definitions there
+    are, by name."""
 
     along: frozenset[str]
     void: Mapping[tuple[str, int], int]
     request_id: str
+    every: Mapping[str, PipelineSpec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ async def plan_reset(
     HaltedError, CheckpointError, InputGoneError, TopicError, AccessError, and ConfigurationError: it can't be done, or not so.
     RetriableError: a broker that has to be asked is away.
     """
-    async with pipeline_logs(cluster, pipeline) as logs:
+    async with pipeline_logs(cluster, pipeline, newest_only=True) as logs:
         return await plan_reset_of(cluster, KeptSteps(logs, to_step), to_step, left_behind, own, together)
 
 
@@ -160,7 +162,9 @@ async def plan_reset_of(
         await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
     written = _written(void)
     along = frozenset[str]() if together is None else together.along
-    readers = tuple(one for one in await _readers(cluster, spec, written, to_step) if one.name not in along)
+    every = await all_specs(cluster) if together is None else together.every
+    found = await _readers(cluster, every, spec, written, to_step)
+    readers = tuple(one for one in found if one.name not in along)
     _refuse_left(pipeline, readers, left_behind)
     return ResetPlan(pipeline, to_step, last, back, begin, len(again), written, readers, unseen, together)
 
@@ -354,11 +358,15 @@ def _written(void: Sequence[StepBoundary]) -> dict[str, int]:
 
 
 async def _readers(
-    cluster: ClusterSettings, spec: PipelineSpec, written: Mapping[str, int], to_step: int
+    cluster: ClusterSettings,
+    every: Mapping[str, PipelineSpec],
+    spec: PipelineSpec,
+    written: Mapping[str, int],
+    to_step: int,
 ) -> tuple[Reader, ...]:
     """Pipelines that read what void steps wrote, and deliveries that have applied one, or may before the reset is committed."""
     found = []
-    for name, other in sorted((await all_specs(cluster)).items()):
+    for name, other in sorted(every.items()):
         topics = sorted({each.topic for each in other.inputs} & set(written))
         if name != spec.pipeline and topics:
             found.append(Reader(name, f"pipeline {name!r} reads topic {', '.join(map(repr, topics))}"))

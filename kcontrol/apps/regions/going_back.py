@@ -20,6 +20,7 @@ from typing import TypeVar
 from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.reset import ResetPlan, Together, plan_reset_of, reset_pipeline
+from kcontrol.apps.submit import all_specs
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.records import RegionCut, RegionRequest, RegionRollback
 from kcontrol.core.step.resetting import stands_at, void_ends
@@ -81,9 +82,11 @@ async def plan_rollback(
 
     async def plan(looked: _LookedBack, void: Mapping[tuple[str, int], int]) -> BackPlan:
         async with gate:
-            return await _plan(cluster, looked, leave_behind, own, Together(along, void, request_id))
+            together = Together(along, void, request_id, every)
+            return await _plan(cluster, looked, leave_behind, own, together)
 
     along = frozenset(one.pipeline for one in cut.pipelines)
+    every = await all_specs(cluster)
     async with _opened(cluster, cut) as logs:
         looked = await _all([look(logs[one.pipeline], one.step) for one in cut.pipelines])
         void: dict[tuple[str, int], int] = {}
@@ -99,7 +102,9 @@ async def _opened(cluster: ClusterSettings, cut: RegionCut) -> AsyncIterator[dic
     """The logs of its pipelines, by name, unread: each is read once, and on, however often it is looked at."""
     async with AsyncExitStack() as stack:
         logs = {
-            one.pipeline: await stack.enter_async_context(pipeline_logs(cluster, one.pipeline))
+            one.pipeline: await stack.enter_async_context(
+                pipeline_logs(cluster, one.pipeline, newest_only=True)
+            )
             for one in cut.pipelines
         }
         yield {one.pipeline: KeptSteps(logs[one.pipeline], one.step) for one in cut.pipelines}
@@ -124,12 +129,13 @@ async def _plans(
     """Each is made when it is asked for, by what the logs say then."""
     along = frozenset(one.pipeline for one in cut.pipelines)
     void: dict[tuple[str, int], int] = {}
+    every = await all_specs(cluster)
     async with _opened(cluster, cut) as logs:
         # Side by side, and listened to from then on. What is wrong with one is said when it is its turn.
         await asyncio.gather(*(each.read() for each in logs.values()), return_exceptions=True)
         for one in cut.pipelines:
             looked = await _look(logs[one.pipeline], one.step, request_id)
-            together = Together(along, dict(void), request_id)
+            together = Together(along, dict(void), request_id, every)
             yield await _plan(cluster, looked, leave_behind, own, together)
             void |= looked.void
 
@@ -275,7 +281,7 @@ class RegionRollbacks:
         return frozenset(back)
 
     async def _look(self, pipeline: str, to_step: int, request_id: str) -> _LookedBack:
-        async with pipeline_logs(self._cluster, pipeline) as logs:
+        async with pipeline_logs(self._cluster, pipeline, newest_only=True) as logs:
             return await _look(KeptSteps(logs, to_step), to_step, request_id)
 
     def let_go(self) -> None:

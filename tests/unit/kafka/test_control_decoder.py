@@ -29,3 +29,20 @@ def test_only_what_is_wanted_is_decoded_and_a_definition_that_was_deleted_is_tol
     some = ControlDecoder("t", partition, PARTITIONS, wanted=is_spec_key)
     assert [each.record for each in some.decode_all(records)] == [SPEC, Tombstone(spec_key("p"))]
     assert some.rejected.total() == 0
+
+
+def test_of_each_key_the_newest_is_what_compaction_would_leave() -> None:
+    codec, partition = RecordCodec(), control_partition("p", PARTITIONS)
+    running, stopped = (Desired("p", mode, "r") for mode in (DesiredMode.RUNNING, DesiredMode.STOPPED))
+    values = [
+        (key_of(running), codec.encode(running)),
+        (key_of(SPEC), codec.encode(SPEC)),
+        (spec_key("q"), b"damaged"),
+        (key_of(stopped), codec.encode(stopped)),
+        (spec_key("q"), None),
+    ]
+    records = [RawRecord(at, 0, key.encode(), value, ()) for at, (key, value) in enumerate(values)]
+    newest = ControlDecoder("t", partition, PARTITIONS, "p", newest_only=True)
+    found = newest.decode_all(records)
+    assert [(each.offset, each.record) for each in found] == [(1, SPEC), (3, stopped)]
+    assert [each.record for each in newest.decode_all(records[:1])] == [running], "what comes later is newer"

@@ -48,10 +48,16 @@ class _Logs:
         self.opened = Counter[str]()
 
     @asynccontextmanager
-    async def open(self, cluster: ClusterSettings, pipeline: str) -> AsyncIterator[Any]:
+    async def open(
+        self, cluster: ClusterSettings, pipeline: str, *, newest_only: bool = False
+    ) -> AsyncIterator[Any]:
         self.opened[pipeline] += 1
-        async with _opened(cluster, pipeline) as logs:
+        async with _opened(cluster, pipeline, newest_only=newest_only) as logs:
             yield logs
+
+    async def specs(self, _: ClusterSettings) -> dict[str, Any]:
+        self.opened["definitions"] += 1
+        return {}
 
     async def look(self, read: KeptSteps, to_step: int, _: str) -> Any:
         await self.looking.wait()
@@ -67,7 +73,8 @@ class _Logs:
 
 
 @asynccontextmanager
-async def _opened(_: ClusterSettings, pipeline: str) -> AsyncIterator[Any]:
+async def _opened(_: ClusterSettings, pipeline: str, *, newest_only: bool) -> AsyncIterator[Any]:
+    assert newest_only
     yield SimpleNamespace(pipeline=pipeline)
 
 
@@ -77,6 +84,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch, failing: Mapping[str, KcontrolErro
         monkeypatch.setattr(going_back, "_look", logs.look)
         monkeypatch.setattr(going_back, "plan_reset_of", logs.plan)
         monkeypatch.setattr(going_back, "pipeline_logs", logs.open)
+        monkeypatch.setattr(going_back, "all_specs", logs.specs)
         async with asyncio.timeout(HANG_S):
             await plan_rollback(SETTINGS, CUT, "q1", ())
         return logs
@@ -93,7 +101,7 @@ def test_all_are_looked_at_and_planned_at_once_and_know_what_writers_have_void(
         "b": ["of-a"],
         "c": ["of-a", "of-b"],
     }
-    assert logs.opened == Counter(NAMES), "each log is read once, and on"
+    assert logs.opened == Counter([*NAMES, "definitions"]), "each is read once, and on"
 
 
 def test_of_several_that_can_t_go_back_the_first_writer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,14 +39,17 @@ class ControlDecoder:
         partitions: int,
         pipeline: str | None = None,
         wanted: Callable[[str], bool] | None = None,
+        *,
+        newest_only: bool = False,
     ) -> None:
         """partitions: how many the topic has. pipeline: only this one's records are returned; None: all. wanted: of those,
-        only under keys of which this says so; the others are not decoded, and so not found to be damaged either."""
+        only under keys of which this says so; the others are not decoded, and so not found to be damaged either. newest_only:
+        of what is decoded at once, only the newest record of each key, as compaction would leave it some time."""
         self._topic = topic
         self._partition = partition
         self._partitions = partitions
         self._pipeline = pipeline
-        self._wanted = wanted
+        self._wanted, self._newest_only = wanted, newest_only
         self._codec = RecordCodec()
         self.published: set[str] = set()
         """Keys of the schemas that are in the partition."""
@@ -63,6 +66,9 @@ class ControlDecoder:
         for record in chunk:
             with contextlib.suppress(DamagedRecordError):  # `decode` says it
                 self._learn(record)
+        if self._newest_only:
+            newest = {record.key: record.offset for record in chunk}
+            chunk = [record for record in chunk if newest[record.key] == record.offset]
         return [logged for record in chunk if (logged := self.decode(record)) is not None]
 
     def decode(self, record: RawRecord) -> Logged | None:

@@ -52,9 +52,11 @@ class KafkaControlLog:
         pipeline: str | None = None,
         partition: int | None = None,
         wanted: Callable[[str], bool] | None = None,
+        *,
+        newest_only: bool = False,
     ) -> KafkaControlLog:
-        """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition. wanted: as
-        `ControlDecoder` has it.
+        """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition. wanted,
+        newest_only: as `ControlDecoder` has them.
 
         Raises TopicError: there is no control topic, or no such partition.
         RetriableError: Kafka can't be reached.
@@ -65,7 +67,7 @@ class KafkaControlLog:
                 raise ConfigurationError("A control log needs a pipeline or a partition.")
             partition = control_partition(pipeline, partitions)
         reader = PartitionReader(rpc, topic, partition, READ_UNCOMMITTED)
-        decoder = ControlDecoder(topic, partition, partitions, pipeline, wanted)
+        decoder = ControlDecoder(topic, partition, partitions, pipeline, wanted, newest_only=newest_only)
         return cls(rpc, reader, Appender(settings, topic, partition), decoder)
 
     @property
