@@ -15,10 +15,11 @@ import pytest
 from examples.topic_reading import read_topics
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.push.log import KafkaPushLog, PushLimits
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import InputGoneError, TopicError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.requests.push.limits import MemoryLimits
 from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.completion import parse_token
@@ -125,7 +126,7 @@ def test_servers_that_take_the_shards_from_each_other_write_each_request_once(wo
 
 def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> None:
     async def run() -> None:
-        log = KafkaPushLog(world.settings, SystemClock(), PushLimits(requests=2))
+        log = KafkaPushLog(world.settings, SystemClock(), MemoryLimits(requests=2))
         try:
             whole = Push(PIPELINE, world.item, "a", rows_of("a"))
             assert not (await log.push(whole)).replayed

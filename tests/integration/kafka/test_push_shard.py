@@ -12,10 +12,11 @@ from examples.topic_reading import read_topics
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.adapters.kafka.push import shard as shards
-from kcontrol.adapters.kafka.push.log import KafkaPushLog, PushLimits
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.push.shard import Shard
 from kcontrol.adapters.kafka.push.topic import SHARDS
 from kcontrol.errors import RetriableError
+from kcontrol.requests.push.limits import MemoryLimits
 from kcontrol.requests.push.log import Push
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
@@ -24,7 +25,7 @@ from tests.conftest import TopicFactory
 from tests.integration.kafka.pushing import PIPELINE, rows_of
 from tests.integration.kafka.test_push import World
 
-DAY_MS = PushLimits().remember_ms
+DAY_MS = MemoryLimits().remember_ms
 SHARD = 3
 
 

@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.requests.push.limits import SLACK_MS
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.pushed import PushedEnd, PushedRequest, pushed_bytes, pushed_of
@@ -34,8 +35,6 @@ DEADLINE_MS = 10_000
 """Of each request to Kafka with its repetitions."""
 READ_MS = 10_000
 """To learn what counts in one go; what was read by then is not read again."""
-SLACK_MS = 3_600_000
-"""Clocks of servers and brokers may be so far apart."""
 CHUNK_BYTES = 128 << 10
 """Some 250 requests: between two chunks the loop does what else there is."""
 
