@@ -33,9 +33,11 @@ class MemoryPushLog:
                 *(push.pipeline, item.name, push.request_id, item.topic, item.topic_id, content, count),
                 at_ms=self._clock.now_ms(),
                 ends=(PushedEnd(0, self._end - 1),),
+                remember_ms=self._limits.remember_ms,
+                longest_ms=self._limits.remember_ms,
             )
-            return Pushed(known, False, known.at_ms + self._limits.remember_ms)
-        return Pushed(known, True, known.at_ms + self._limits.remember_ms)
+            return Pushed(known, False)
+        return Pushed(known, True)
 
     def remembered(self) -> int:
         return len(self._known)

@@ -100,7 +100,7 @@ async def push_rows(
         records=pushed.request.records,
         token=pushed.request.token,
         replayed=pushed.replayed,
-        remembered_until_ms=pushed.remembered_until_ms,
+        remembered_until_ms=pushed.request.until_ms,
         complete=complete,
         step=max(step for step in steps if step is not None) if complete and None not in steps else None,
     )

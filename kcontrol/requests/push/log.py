@@ -43,12 +43,10 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The rows are committed. replayed: they were before. remembered_until_ms: until then a request of that id pushes
-    nothing."""
+    """The rows are committed. replayed: they were before. Until `request.until_ms` a request of that id pushes nothing."""
 
     request: PushedRequest
     replayed: bool
-    remembered_until_ms: int
 
 
 def always() -> None:

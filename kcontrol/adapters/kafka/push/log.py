@@ -104,7 +104,7 @@ class KafkaPushLog:
                     f"request {push.request_id!r} has pushed {known.records} other rows to input {push.input.name!r} already: "
                     "give each request an id of its own"
                 )
-            return self._pushed(known, replayed=True)
+            return Pushed(known, replayed=True)
         check_room()
         self._check_memory()
         placed = await self._placed(push, key)
@@ -123,17 +123,16 @@ class KafkaPushLog:
                 ),
                 at_ms=self._clock.now_ms(),
                 ends=ends,
+                remember_ms=self._limits.remember_ms,
+                longest_ms=shard.longest_ms(),
             )
 
-        return self._pushed(await shard.write(placed, push.input.topic, request_of), replayed=False)
+        return Pushed(await shard.write(placed, push.input.topic, request_of), replayed=False)
 
     def _counts(self, known: PushedRequest, push: Push) -> bool:
         """Whether it is the same request still. What was pushed to a topic that was recreated since is gone."""
         is_there = known.topic_id == push.input.topic_id
-        return is_there and known.at_ms + self._limits.remember_ms > self._clock.now_ms()
-
-    def _pushed(self, request: PushedRequest, *, replayed: bool) -> Pushed:
-        return Pushed(request, replayed, request.at_ms + self._limits.remember_ms)
+        return is_there and known.until_ms > self._clock.now_ms()
 
     async def _placed(self, push: Push, key: str) -> Placed:
         """Rows with a key go where any producer's would; the others of a request to one partition, in order."""
@@ -164,8 +163,7 @@ class KafkaPushLog:
         self._forget(now=True)
         if self._known() >= self._limits.requests:
             raise TooManyRememberedError(
-                f"{self._limits.requests} requests of the last {self._limits.remember_ms // 1000} s are remembered, which "
-                "is all that may be: put more rows into each",
+                f"{self._limits.requests} requests are remembered, which is all that may be: put more rows into each",
                 retry_after_s=60,
             )
 
@@ -176,10 +174,6 @@ class KafkaPushLog:
             return
         self._forgot_ms = now_ms
         for shard, _ in self._shards.values():
-            old = [
-                each
-                for each, request in shard.known.items()
-                if request.at_ms + self._limits.remember_ms <= now_ms
-            ]
+            old = [each for each, request in shard.known.items() if request.until_ms <= now_ms]
             for each in old:
                 del shard.known[each]
