@@ -32,10 +32,10 @@ SHARD = 3
 
 class StandingClock(SystemClock):
     def __init__(self, at_ms: int) -> None:
-        self._at_ms = at_ms
+        self.at_ms = at_ms
 
     def now_ms(self) -> int:
-        return self._at_ms
+        return self.at_ms
 
 
 @pytest.fixture
@@ -174,12 +174,21 @@ def test_each_request_says_how_far_back_another_may_count(world: World, newer_re
 
 
 def test_what_counts_no_longer_is_not_looked_back_for(world: World) -> None:
-    older, newer = list(islice(ids_of(world), 2))
+    older, newer, last = list(islice(ids_of(world), 3))
 
     async def run() -> None:
         now_ms = SystemClock().now_ms()
-        await push(world, [older], now_ms, DAY_MS)
-        [later] = await push(world, [newer], now_ms + DAY_MS, 1_000)
-        assert later.request.longest_ms == 1_000
+        await push(world, [older], now_ms)
+        clock = StandingClock(now_ms)
+        log = KafkaPushLog(world.settings, clock, MemoryLimits(1_000))
+        try:
+            for clock.at_ms, each, longest_ms in (
+                (now_ms, newer, DAY_MS),
+                (now_ms + DAY_MS, last, 1_000),
+            ):
+                pushed = await log.push(Push(PIPELINE, world.item, each, rows_of(each)))
+                assert pushed.request.longest_ms == longest_ms
+        finally:
+            await log.close()
 
     asyncio.run(run())
