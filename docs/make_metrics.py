@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Metric, MetricKind, Where
+from kcontrol.adapters.metrics.catalogue import CATALOGUE
+from kcontrol.adapters.metrics.metric import Metric, MetricKind, Where
 
 PAGE = Path(__file__).parent / "metrics.md"
 
@@ -41,6 +42,11 @@ From a node with `--metrics-port`.
     Where.DELIVERY: """## Of a delivery
 
 From `kcontrol deliver` with `--metrics-port`.
+""",
+    Where.PUSHES: """## Of rows that are pushed
+
+From `kcontrol serve` with [`--max-push-bytes`](howto/push.md). Each server counts what it was asked for itself, so here
+`sum` over servers is right. What names no pipeline, input or parameter that there is, is counted nowhere.
 """,
 }
 

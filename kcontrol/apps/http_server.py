@@ -25,13 +25,14 @@ from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.regions.asked import KafkaAskedRegions
 from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.adapters.metrics.pushes import PushMetrics
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
 from kcontrol.apps.regions.following import KnownRegions, Regions
 from kcontrol.requests.agents import AskAgents, no_agents
-from kcontrol.requests.push.limits import UNPACKED_BYTES, BodyLimits
+from kcontrol.requests.push.observer import UNSEEN
 from kcontrol.requests.region_rollbacks import Rollbacks, no_rollbacks
 from kcontrol.requests.resets import Resets, no_resets
 from kcontrol.requests.table_questions import nobody_answers
@@ -69,10 +70,10 @@ async def serve_interface(
     register_cluster(registry, agents.seen)
     register_regions(registry, regions.seen)
     limits = listener.options.limits
-    pushes = KafkaPushLog(settings, clock) if limits.max_push_bytes else None
+    pushes = KafkaPushLog(settings, clock, limits.remembered) if limits.max_push_bytes else None
     told = KeptDeliveries(settings, deliveries)
     streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
-    bodies = BodyLimits(unpacked_bytes=max(UNPACKED_BYTES, limits.max_push_bytes))
+    observer = PushMetrics(registry, pushes.remembered, limits.remembered.requests) if pushes else UNSEEN
     plane = Plane(
         settings,
         projections,
@@ -85,7 +86,7 @@ async def serve_interface(
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
         streams=streams,
-        pushes=PushDesk(pushes, bodies, limits.max_queued_rows),
+        pushes=PushDesk(pushes, limits.bodies, limits.max_queued_rows, observer),
         agents=agents.seen,
         ask_agents=ask_agents,
         regions=regions.seen,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,6 +24,7 @@ from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options, run_listening
 from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option, nodes_dir
+from kcontrol.cli.push_options import push_options, with_push_limits
 from kcontrol.requests.region_rollbacks import no_rollbacks
 from kcontrol.requests.resets import no_resets
 from kcontrol.requests.table_questions import nobody_answers
@@ -60,21 +62,7 @@ _DEFAULTS = HttpLimits()
     help="Outputs that are streamed at a time, by GET .../outputs/O/stream. With more than 0, whoever may ask this server can "
     "read what pipelines write.",
 )
-@click.option(
-    "--max-push-bytes",
-    type=click.IntRange(0, 256 << 20),
-    default=_DEFAULTS.max_push_bytes,
-    show_default=True,
-    help="Bytes in the body of POST .../ingress/INPUT, by which rows are pushed. With more than 0, such as 8388608, whoever "
-    "may ask this server can write into pipelines' inputs.",
-)
-@click.option(
-    "--max-queued-rows",
-    type=click.IntRange(1, 1_000_000_000),
-    default=_DEFAULTS.max_queued_rows,
-    show_default=True,
-    help="Rows of an input that may wait for a step; beyond that, rows that are pushed get 429.",
-)
+@push_options
 @click.option(
     "--allow-resets",
     is_flag=True,
@@ -113,8 +101,6 @@ def serve(
     max_concurrent: int,
     request_timeout_s: float,
     max_streams: int,
-    max_push_bytes: int,
-    max_queued_rows: int,
     allow_resets: bool,
     niceness: int,
     query_url: str | None,
@@ -122,6 +108,7 @@ def serve(
     max_look_offsets: int,
     cluster: ClusterSettings,
     as_json: bool,
+    **pushes: Any,
 ) -> None:
     """Serve the REST interface and the Console until Ctrl-C. Any number may run: all that
     they say and are told is in Kafka.
@@ -129,15 +116,14 @@ def serve(
     \b
     Example:  kcontrol serve --bootstrap-servers broker:9092 --port 8480
     """
-    give_way(niceness)
     limits = HttpLimits(
         max_concurrent=max_concurrent,
         request_timeout_s=request_timeout_s,
         max_look_offsets=max_look_offsets,
         max_streams=max_streams,
-        max_push_bytes=max_push_bytes,
-        max_queued_rows=max_queued_rows,
     )
+    limits = with_push_limits(limits, **pushes)
+    give_way(niceness)
     ask = QueryClient(query_url, query_token_file, request_timeout_s).ask if query_url else nobody_answers
     listener = listen(host, port, token_file, limits)
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}

@@ -10,6 +10,8 @@ from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, record_bytes, record_of
 from kcontrol.wire.schemas import Schema, current_schemas, released_schemas
 
+DAY_MS = 86_400_000
+
 
 @dataclass(frozen=True, slots=True)
 class PushedEnd:
@@ -34,6 +36,14 @@ class PushedRequest:
     at_ms: int
     """By the clock of who wrote it."""
     ends: tuple[PushedEnd, ...]
+    remember_ms: int = DAY_MS
+    longest_ms: int = DAY_MS
+    """Of those that counted when it was written, itself among them: so far back whoever reads has to look."""
+
+    @property
+    def until_ms(self) -> int:
+        """It counts before, whoever is asked."""
+        return self.at_ms + self.remember_ms
 
     @property
     def key(self) -> str:

@@ -11,8 +11,7 @@ from starlette.datastructures import State
 from starlette.types import ASGIApp
 
 from kcontrol.adapters.http.access import AccessToken
-from kcontrol.adapters.http.app import make_api
-from kcontrol.adapters.http.guard import RequestGuard
+from kcontrol.adapters.http.app import guarded, make_api
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 
@@ -27,7 +26,7 @@ def api_of(plane: Plane) -> FastAPI:
 
 def app_of(plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
     """As `make_app` makes it, of these operations."""
-    return RequestGuard(api_of(plane), limits, token)
+    return guarded(api_of(plane), plane, limits, token)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import Depends, FastAPI, Response
@@ -106,7 +107,12 @@ def make_api(plane: Plane) -> FastAPI:
 
 def make_app(plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
     """What the server runs. token: None trusts whoever can reach it."""
-    return RequestGuard(make_api(plane), limits, token)
+    return guarded(make_api(plane), plane, limits, token)
+
+
+def guarded(api: ASGIApp, plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
+    """The plane's operations behind their guard."""
+    return RequestGuard(api, limits, token, partial(pushes.note_oversized, plane))
 
 
 def make_metrics_app(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -28,8 +29,16 @@ INGRESS = "/ingress/"
 class RequestGuard:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, limits: HttpLimits, token: AccessToken | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: HttpLimits,
+        token: AccessToken | None,
+        oversized: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """oversized: is told the path of a request whose body is too large."""
         self._app = app
+        self._oversized = oversized
         self._limits = limits
         self._token = token
         self._running = {False: 0, True: 0}
@@ -76,6 +85,7 @@ class RequestGuard:
         length = headers.get("content-length", "0")
         most = self._most_bytes(scope)
         if length.isdecimal() and int(length) > most:
+            self._oversized(scope["path"])
             return 413, "too-large", f"The body has {length} bytes; {most} are allowed."
         return None
 
@@ -94,6 +104,7 @@ class RequestGuard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > most:
+                self._oversized(scope["path"])
                 raise HTTPException(413, f"The body has more than the {most} bytes that are allowed.")
             return message
 

@@ -3,9 +3,10 @@ fixed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcontrol.adapters.http.push_desk import MAX_QUEUED_ROWS
+from kcontrol.requests.push.limits import BodyLimits, MemoryLimits
 from kcontrol.views.fates import MAX_LOOK_OFFSETS
 
 PAGE_SIZE = 100
@@ -32,7 +33,8 @@ class HttpLimits:
     out what became of a record that Kafka has no more. max_streams: of outputs, at a time; 0: none, for whoever may ask
     could read them. longest_stream_s: then one ends, behind a step, and is asked for again; one that its client does
     not take is cut off `request_timeout_s` later. max_push_bytes: of a body with rows; 0: none is taken, for whoever may
-    ask could write them. max_queued_rows: of an input may wait for a step.
+    ask could write them. max_queued_rows: of an input may wait for a step. bodies: what else such a body may be.
+    remembered: what is remembered of requests that have pushed rows.
     """
 
     max_body_bytes: int = 64 << 10
@@ -46,4 +48,6 @@ class HttpLimits:
     max_streams: int = 0
     max_push_bytes: int = 0
     max_queued_rows: int = MAX_QUEUED_ROWS
+    bodies: BodyLimits = field(default_factory=BodyLimits)
+    remembered: MemoryLimits = field(default_factory=MemoryLimits)
     longest_stream_s: float = 600.0

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from starlette.exceptions import HTTPException
+
+from kcontrol.requests.push.bodies import InputRow
 from kcontrol.requests.push.limits import BodyLimits
 from kcontrol.requests.push.log import Pushed, PushLog
+from kcontrol.requests.push.observer import UNSEEN, PushObserver, Refusal, refusal_of
 
 MAX_QUEUED_ROWS = 1_000_000
 
 
 @dataclass
 class PushDesk:
-    """log: whoever writes rows; None: nobody, and none are taken. max_queued_rows: of an input may wait for a step."""
+    """log: whoever writes rows; None: nobody, and none are taken. max_queued_rows: of an input may wait for a step. observer:
+    is told what becomes of requests."""
 
     log: PushLog | None = None
     limits: BodyLimits = field(default_factory=BodyLimits)
     max_queued_rows: int = MAX_QUEUED_ROWS
+    observer: PushObserver = UNSEEN
     _ends: dict[tuple[str, str], dict[int, int]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
@@ -26,8 +34,27 @@ class PushDesk:
         """By partition of an input's topic, behind the last row that was pushed here."""
         return self._ends[pipeline, topic_id]
 
-    def saw(self, pushed: Pushed) -> None:
+    def saw(self, pushed: Pushed, rows: Sequence[InputRow]) -> None:
         """Rows are committed."""
-        ends = self.ends(pushed.request.pipeline, pushed.request.topic_id)
-        for each in pushed.request.ends:
+        request = pushed.request
+        ends = self.ends(request.pipeline, request.topic_id)
+        for each in request.ends:
             ends[each.partition] = max(ends.get(each.partition, 0), each.offset + 1)
+        if pushed.replayed:
+            self.observer.replayed(request.pipeline, request.input)
+            return
+        size = sum(len(row.value) + len(row.key or b"") for row in rows)
+        self.observer.pushed(request.pipeline, request.input, len(rows), size)
+
+    @contextmanager
+    def watching(self, pipeline: str, input_name: str) -> Iterator[None]:
+        """What goes wrong within is told."""
+        try:
+            yield
+        except BaseException as error:
+            reason = Refusal.REQUEST if isinstance(error, HTTPException) else refusal_of(error)
+            if reason is None:
+                self.observer.failed(pipeline, input_name)
+            else:
+                self.observer.refused(pipeline, input_name, reason)
+            raise

@@ -8,7 +8,9 @@ there is an answer.
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -16,16 +18,22 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S
-from kcontrol.adapters.http.plane import ThePipeline, ThePlane
+from kcontrol.adapters.http.plane import Plane, ThePipeline, ThePlane
 from kcontrol.adapters.http.problems import responses
+from kcontrol.adapters.http.push_desk import PushDesk
+from kcontrol.core.model import InputSpec
+from kcontrol.errors import KcontrolError
 from kcontrol.requests.push.bodies import FORMATS, MEDIA_TYPES, rows_of
-from kcontrol.requests.push.log import Push, check_request_id
+from kcontrol.requests.push.log import Push, Pushed, PushLog, check_request_id
+from kcontrol.requests.push.observer import Refusal
 from kcontrol.requests.push.rules import check_room, rules_for
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.completion import Completion, completions, is_complete, parse_token
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["inputs"])
 
+_PATH = re.compile(r"/v1/pipelines/([^/]+)/ingress/([^/]+)")
 _ROWS = {"schema": {"type": "string", "format": "binary"}}
 _BODY: dict[str, Any] = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _ROWS)}}
 
@@ -75,6 +83,38 @@ async def push_rows(
     desk, item = plane.pushes, pipeline.input(input)
     if desk.log is None:
         raise NotNowError("this server takes no rows: start it with --max-push-bytes")
+    with desk.watching(pipeline.pipeline, item.name):
+        pushed = await _push(desk, desk.log, pipeline, item, request, key, idempotency_key)
+    records = parse_token(pushed.request.token)
+
+    def found() -> list[Completion]:
+        return [each for each in completions(pipeline, records) if each.input == item.name]
+
+    if wait_s > 0:
+        await plane.projections.until(lambda: is_complete(found()), min(wait_s, plane.longest_wait_s))
+    steps, complete = [each.step for each in found()], is_complete(found())
+    return PushedRows(
+        pipeline=pipeline.pipeline,
+        input=item.name,
+        request_id=pushed.request.request_id,
+        records=pushed.request.records,
+        token=pushed.request.token,
+        replayed=pushed.replayed,
+        remembered_until_ms=pushed.request.until_ms,
+        complete=complete,
+        step=max(step for step in steps if step is not None) if complete and None not in steps else None,
+    )
+
+
+async def _push(
+    desk: PushDesk,
+    log: PushLog,
+    pipeline: PipelineProjection,
+    item: InputSpec,
+    request: Request,
+    key: str,
+    idempotency_key: str | None,
+) -> Pushed:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in MEDIA_TYPES:
         raise HTTPException(
@@ -88,24 +128,16 @@ async def push_rows(
         pushed_to = desk.ends(pipeline.pipeline, item.topic_id)
         check_room(pipeline, item, pushed_to, len(rows), desk.max_queued_rows)
 
-    pushed = await desk.log.push(Push(pipeline.pipeline, item, request_id, rows), check)
-    desk.saw(pushed)
-    records = parse_token(pushed.request.token)
+    pushed = await log.push(Push(pipeline.pipeline, item, request_id, rows), check)
+    desk.saw(pushed, rows)
+    return pushed
 
-    def found() -> list[Completion]:
-        return [each for each in completions(pipeline, records) if each.input == item.name]
 
-    if wait_s > 0:
-        await plane.projections.until(lambda: is_complete(found()), min(wait_s, plane.longest_wait_s))
-    steps, complete = [each.step for each in found()], is_complete(found())
-    return PushedRows(
-        pipeline=pipeline.pipeline,
-        input=item.name,
-        request_id=request_id,
-        records=pushed.request.records,
-        token=pushed.request.token,
-        replayed=pushed.replayed,
-        remembered_until_ms=pushed.remembered_until_ms,
-        complete=complete,
-        step=max(step for step in steps if step is not None) if complete and None not in steps else None,
-    )
+def note_oversized(plane: Plane, path: str) -> None:
+    """A body for this path was too large to be read."""
+    found, desk = _PATH.fullmatch(path), plane.pushes
+    if found is None or desk.log is None:
+        return
+    with suppress(KcontrolError):
+        pipeline = plane.projections.get(found[1])
+        desk.observer.refused(pipeline.pipeline, pipeline.input(found[2]).name, Refusal.SIZE)

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import AskedGauges, Gauges
+from kcontrol.adapters.metrics.metric import Metric
 from kcontrol.core.cluster.model import JobState
 from kcontrol.views.agents_facts import ClusterSeen, agents_of, jobs_of
 
@@ -29,7 +30,7 @@ def _add(gauges: Gauges, seen: ClusterSeen) -> None:
     if not value.agents and not value.jobs:
         return
 
-    def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
+    def put(metric: Metric, number: float, *labels: str) -> None:
         gauges[metric.name].add_metric(labels, number)
 
     put(catalogue.CLUSTER_MEMBERS, len(value.members))

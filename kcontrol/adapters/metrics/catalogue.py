@@ -8,84 +8,42 @@ timestamps where the reader can take the difference itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
-
-class MetricKind(StrEnum):
-    """Of a metric."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class Where(StrEnum):
-    """Which process tells it."""
-
-    SERVER = "server"
-    """`kcontrol serve`, and a coordinator with --http-port: worked out from the topics, the same in each."""
-    COORDINATOR = "coordinator"
-    """A coordinator with --http-port, of the pipelines that it looks after."""
-    NODE = "node"
-    """A node with --metrics-port."""
-    DELIVERY = "delivery"
-    """`kcontrol deliver` with --metrics-port."""
-
+from kcontrol.adapters.metrics.metric import Metric, MetricKind, Where, counter, gauge
 
 STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 RECOVERY_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """name: without the suffixes that a histogram's series have. labels: in order."""
-
-    name: str
-    kind: MetricKind
-    where: Where
-    labels: tuple[str, ...]
-    text: str
-    buckets: tuple[float, ...] = ()
-
-
-def _counter(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, MetricKind.COUNTER, where, labels, text)
-
-
-def _gauge(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, MetricKind.GAUGE, where, labels, text)
-
-
 _DELIVERY = ("pipeline", "output", "target")
 _PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "node")
 
-READY = _gauge(
+READY = gauge(
     Where.SERVER, "kcontrol_ready", (), "1 when all logs have been read and Kafka can be reached, else 0."
 )
-PHASE = _gauge(
+PHASE = gauge(
     Where.SERVER,
     "kcontrol_pipeline_phase",
     ("pipeline", "phase"),
     "1 for the phase that the pipeline is in, 0 for the others; `unknown` if it ran, and no "
     "coordinator was heard of since.",
 )
-BROKEN = _gauge(
+BROKEN = gauge(
     Where.SERVER,
     "kcontrol_pipeline_log_broken",
     _PIPELINE,
     "1 for a pipeline whose log of steps can't be read.",
 )
-STEPS = _counter(
+STEPS = counter(
     Where.SERVER,
     "kcontrol_steps_total",
     ("pipeline", "reason"),
     "Steps committed since this process had read the log.",
 )
-COMMITTED_STEP = _gauge(
+COMMITTED_STEP = gauge(
     Where.SERVER, "kcontrol_committed_step", _PIPELINE, "Number of the last committed step."
 )
-STEP_TIMESTAMP = _gauge(
+STEP_TIMESTAMP = gauge(
     Where.SERVER,
     "kcontrol_step_timestamp_seconds",
     _PIPELINE,
@@ -99,150 +57,146 @@ TRANSACTION_OPEN = Metric(
     "From the opening of a committed step's transaction to its commit.",
     STEP_BUCKETS_S,
 )
-RECORDS_IN = _counter(Where.SERVER, "kcontrol_records_in_total", _INPUT, "Records read by committed steps.")
-RECORDS_OUT = _counter(
+RECORDS_IN = counter(Where.SERVER, "kcontrol_records_in_total", _INPUT, "Records read by committed steps.")
+RECORDS_OUT = counter(
     Where.SERVER, "kcontrol_records_out_total", ("pipeline", "output"), "Records written by committed steps."
 )
-RECORDS_SKIPPED = _counter(
+RECORDS_SKIPPED = counter(
     Where.SERVER,
     "kcontrol_records_skipped_total",
     _INPUT,
     "Records left out because they could not be parsed and the input says so.",
 )
-LATE_ROWS = _counter(
+LATE_ROWS = counter(
     Where.SERVER,
     "kcontrol_late_rows_total",
     ("pipeline", "query"),
     "Rows that a query's watermark has dropped in committed steps, because they came too late.",
 )
-OFFSETS_SKIPPED = _counter(
+OFFSETS_SKIPPED = counter(
     Where.SERVER,
     "kcontrol_offsets_skipped_total",
     _INPUT,
     "Offsets that committed steps have passed over at a user's request (kcontrol skip).",
 )
-INPUT_PAUSED = _gauge(
+INPUT_PAUSED = gauge(
     Where.SERVER,
     "kcontrol_input_paused",
     _INPUT,
     "1 while no step shall read the input, at a user's request, else 0.",
 )
-LAG_RECORDS = _gauge(
+LAG_RECORDS = gauge(
     Where.SERVER,
     "kcontrol_input_lag_records",
     _INPUT,
     "Records that are in Kafka but not in a committed step, at most: offsets, less those that are "
     "known to hold no record.",
 )
-LAG_SECONDS = _gauge(
+LAG_SECONDS = gauge(
     Where.SERVER,
     "kcontrol_input_lag_seconds",
     _INPUT,
     "For how long the oldest input that is not in a committed step has been known to its node, or to this "
     "process; 0 if there is none.",
 )
-LAG_KNOWN = _gauge(
+LAG_KNOWN = gauge(
     Where.SERVER,
     "kcontrol_input_lag_known",
     _INPUT,
     "1 while Kafka says how far the input reaches, 0 while only what nodes have said counts.",
 )
-REPLAY_INPUT_LEFT = _gauge(
+REPLAY_INPUT_LEFT = gauge(
     Where.SERVER,
     "kcontrol_replay_input_left_records",
     _INPUT,
     "Offsets that Kafka still has before the first one that a replay, or else the next step, needs, of the "
     "partition with the fewest; negative: so many are gone. Absent while it is not known.",
 )
-REPLAY_INPUT_EXPIRING = _gauge(
+REPLAY_INPUT_EXPIRING = gauge(
     Where.SERVER,
     "kcontrol_replay_input_expiring",
     _INPUT,
     "1 while retention.ms is about to take input that a replay, or else the next step, needs, else 0. "
     "Absent while it is not known.",
 )
-NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
-REPLAY_LEFT = _gauge(
+NODE_STEP = gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
+REPLAY_LEFT = gauge(
     Where.SERVER,
     "kcontrol_node_replay_left_steps",
     _NODE,
     "Committed steps that the node has still to replay; 0 if none. Absent while the node is silent.",
 )
-NODE_HEARD = _gauge(
+NODE_HEARD = gauge(
     Where.SERVER,
     "kcontrol_node_heard_timestamp_seconds",
     _NODE,
     "When the node's newest incarnation was last heard of, by this process's clock.",
 )
-CHECKPOINT_STEP = _gauge(
-    Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint."
-)
-CHECKPOINT_TIMESTAMP = _gauge(
+CHECKPOINT_STEP = gauge(Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint.")
+CHECKPOINT_TIMESTAMP = gauge(
     Where.SERVER,
     "kcontrol_checkpoint_timestamp_seconds",
     _PIPELINE,
     "When the newest checkpoint was recorded: its age is time() minus this.",
 )
-CHECKPOINT_SIZE = _gauge(
+CHECKPOINT_SIZE = gauge(
     Where.SERVER,
     "kcontrol_checkpoint_size_bytes",
     _PIPELINE,
     "Bytes of the newest checkpoint, over all nodes, shared files included.",
 )
-CHECKPOINT_DURATION = _gauge(
+CHECKPOINT_DURATION = gauge(
     Where.SERVER,
     "kcontrol_checkpoint_duration_seconds",
     _PIPELINE,
     "From the command to the nodes to the record of the newest checkpoint.",
 )
-CLOCK_DIFFERENCE = _gauge(
+CLOCK_DIFFERENCE = gauge(
     Where.SERVER,
     "kcontrol_clock_difference_seconds",
     _PIPELINE,
     "The coordinator's wall clock less the time that steps go by, if they differ by more than half of "
     "clock_tolerance.",
 )
-SCHEMAS = _gauge(
+SCHEMAS = gauge(
     Where.SERVER,
     "kcontrol_schemas",
     (*_PIPELINE, "use"),
     "Schemas of a schema registry that the log holds: of use `input`, which values of inputs name, and `output`.",
 )
-CHECKPOINT_FAILED = _gauge(
+CHECKPOINT_FAILED = gauge(
     Where.SERVER,
     "kcontrol_checkpoint_failed",
     _PIPELINE,
     "1 if the last try at a checkpoint was given up, else 0.",
 )
-CLAIM_EPOCH = _gauge(
-    Where.SERVER, "kcontrol_claim_epoch", _PIPELINE, "The epoch: offset of the newest claim."
-)
-COORDINATOR = _gauge(
+CLAIM_EPOCH = gauge(Where.SERVER, "kcontrol_claim_epoch", _PIPELINE, "The epoch: offset of the newest claim.")
+COORDINATOR = gauge(
     Where.SERVER,
     "kcontrol_coordinator_info",
     ("pipeline", "host", "process_id"),
     "1 for the coordinator that has made the newest claim.",
 )
-COORDINATED = _gauge(
+COORDINATED = gauge(
     Where.SERVER,
     "kcontrol_pipeline_coordinated",
     _PIPELINE,
     "1 while a coordinator of the pipeline is heard of, else 0.",
 )
-COORDINATOR_HEARD = _gauge(
+COORDINATOR_HEARD = gauge(
     Where.SERVER,
     "kcontrol_coordinator_heard_timestamp_seconds",
     _PIPELINE,
     "When the coordinator was last heard of, by this process's clock; it speaks every two seconds.",
 )
-REJECTED = _counter(
+REJECTED = counter(
     Where.SERVER,
     "kcontrol_control_records_rejected_total",
     ("reason",),
     "Records of the control topic that were left out, since the topic's beginning as this process has read "
     "it: unreadable, unknown (of a newer version) or misplaced.",
 )
-ACTIVE = _gauge(
+ACTIVE = gauge(
     Where.COORDINATOR,
     "kcontrol_coordinator_active",
     _PIPELINE,
@@ -257,16 +211,16 @@ COORDINATOR_PHASE = Metric(
     "transaction), attempting (the nodes work), committing.",
     STEP_BUCKETS_S,
 )
-TRANSACTION_OPENED = _gauge(
+TRANSACTION_OPENED = gauge(
     Where.COORDINATOR,
     "kcontrol_coordinator_transaction_opened_timestamp_seconds",
     _PIPELINE,
     "When the transaction of the attempt that is under way was opened; 0 while there is none.",
 )
-ATTEMPTS = _counter(
+ATTEMPTS = counter(
     Where.COORDINATOR, "kcontrol_attempts_total", _PIPELINE, "Attempts at steps that were begun."
 )
-ABORTED = _counter(
+ABORTED = counter(
     Where.COORDINATOR,
     "kcontrol_attempts_aborted_total",
     ("pipeline", "reason"),
@@ -291,92 +245,130 @@ NODE_PHASE_SECONDS = Metric(
     "committed (waiting for the boundary), recorded (Spark's own logs).",
     STEP_BUCKETS_S,
 )
-NODE_REPLAYED = _counter(
+NODE_REPLAYED = counter(
     Where.NODE,
     "kcontrol_node_replayed_steps_total",
     _NODE,
     "Steps that this incarnation of the node has replayed.",
 )
 
-DELIVERY_STATE = _gauge(
+DELIVERY_STATE = gauge(
     Where.DELIVERY,
     "kcontrol_delivery_state",
     (*_DELIVERY, "guarantee", "state"),
     "1 for the state that the delivery is in, 0 for the others: starting, standing_by (another process has it), "
     "running, away (the target or Kafka can't be reached), stopped or halted. guarantee: exactly_once or at_least_once.",
 )
-DELIVERED_STEP = _gauge(
+DELIVERED_STEP = gauge(
     Where.DELIVERY,
     "kcontrol_delivered_step",
     _DELIVERY,
     "The last step that the target holds; -1: not known yet.",
 )
-DELIVERY_LAG_STEPS = _gauge(
+DELIVERY_LAG_STEPS = gauge(
     Where.DELIVERY,
     "kcontrol_delivery_lag_steps",
     _DELIVERY,
     "Steps that are committed and not in the target.",
 )
-DELIVERY_LAG_SECONDS = _gauge(
+DELIVERY_LAG_SECONDS = gauge(
     Where.DELIVERY,
     "kcontrol_delivery_lag_seconds",
     _DELIVERY,
     "Since the oldest step that is not in the target was committed; 0 if there is none.",
 )
-DELIVERED_STEPS = _counter(
+DELIVERED_STEPS = counter(
     Where.DELIVERY, "kcontrol_delivered_steps_total", _DELIVERY, "Steps that this process has applied."
 )
-DELIVERED_ROWS = _counter(
+DELIVERED_ROWS = counter(
     Where.DELIVERY, "kcontrol_delivered_rows_total", _DELIVERY, "Rows that this process has written."
 )
-DELIVERY_BAD_ROWS = _counter(
+DELIVERY_BAD_ROWS = counter(
     Where.DELIVERY,
     "kcontrol_delivery_bad_rows_total",
     _DELIVERY,
     "Records that were left out because they are no rows of the target (--on-bad-row skip).",
 )
-DELIVERY_ERRORS = _counter(
+DELIVERY_ERRORS = counter(
     Where.DELIVERY, "kcontrol_delivery_errors_total", _DELIVERY, "Tries that failed, and halts."
 )
 
-CLUSTER_MEMBERS = _gauge(
+CLUSTER_MEMBERS = gauge(
     Where.SERVER, "kcontrol_cluster_members", (), "Agents that are members of the cluster of agents."
 )
-CLUSTER_SLOTS = _gauge(
+CLUSTER_SLOTS = gauge(
     Where.SERVER, "kcontrol_cluster_slots", (), "Nodes that its members may run, drained ones left out."
 )
-CLUSTER_SLOTS_USED = _gauge(Where.SERVER, "kcontrol_cluster_slots_used", (), "Nodes that are placed.")
-CLUSTER_JOBS = _gauge(
+CLUSTER_SLOTS_USED = gauge(Where.SERVER, "kcontrol_cluster_slots_used", (), "Nodes that are placed.")
+CLUSTER_JOBS = gauge(
     Where.SERVER, "kcontrol_cluster_jobs", ("state",), "Jobs that the cluster remembers, by state."
 )
-CLUSTER_JOB_WAITS = _gauge(
+CLUSTER_JOB_WAITS = gauge(
     Where.SERVER, "kcontrol_cluster_job_waits", _PIPELINE, "1 for an active job that does not run, else 0."
 )
-CLUSTER_OFFSET = _gauge(
+CLUSTER_OFFSET = gauge(
     Where.SERVER, "kcontrol_cluster_offset", (), "Offset of the newest entry of the cluster's log."
 )
-CLUSTER_SNAPSHOT = _gauge(
+CLUSTER_SNAPSHOT = gauge(
     Where.SERVER,
     "kcontrol_cluster_snapshot_offset",
     (),
     "Offset of the newest confirmed snapshot of the cluster's value; -1 if there is none.",
 )
-CLUSTER_BEHIND = _gauge(
+CLUSTER_BEHIND = gauge(
     Where.SERVER,
     "kcontrol_cluster_agent_behind_entries",
     ("agent",),
     "Entries that the agent had not applied when it was heard last.",
 )
-CLUSTER_DIFFERS = _gauge(
+CLUSTER_DIFFERS = gauge(
     Where.SERVER,
     "kcontrol_cluster_agent_differs",
     ("agent",),
     "Agents that have made another value of the cluster's log than this one; 0 if all agree.",
 )
 
+PUSHES = counter(
+    Where.PUSHES, "kcontrol_pushes_total", _INPUT, "Requests whose rows were committed in the input's topic."
+)
+PUSHED_ROWS = counter(Where.PUSHES, "kcontrol_pushed_rows_total", _INPUT, "Their rows.")
+PUSHED_BYTES = counter(
+    Where.PUSHES,
+    "kcontrol_pushed_bytes_total",
+    _INPUT,
+    "Bytes of these rows, keys and values, as they were written.",
+)
+PUSHES_REPLAYED = counter(
+    Where.PUSHES,
+    "kcontrol_pushes_replayed_total",
+    _INPUT,
+    "Requests that had their first answer again: their rows were committed before.",
+)
+PUSHES_REFUSED = counter(
+    Where.PUSHES,
+    "kcontrol_pushes_refused_total",
+    (*_INPUT, "reason"),
+    "Requests of which nothing was written: queue (--max-queued-rows wait for a step), remembered (--max-remembered-pushes), "
+    "size (of the body, its rows or their number), rows (one is wrong, or the file), other_rows (of a request with this id), "
+    "request (the input takes no such rows, or a header or parameter is wrong).",
+)
+PUSHES_FAILED = counter(
+    Where.PUSHES,
+    "kcontrol_pushes_failed_total",
+    _INPUT,
+    "Requests that Kafka has not taken, or not in time: rows of some may be committed all the same, which the same "
+    "request finds out.",
+)
+PUSHES_REMEMBERED = gauge(
+    Where.PUSHES, "kcontrol_pushes_remembered", (), "Requests that this server remembers now, in its memory."
+)
+PUSHES_REMEMBERED_LIMIT = gauge(
+    Where.PUSHES, "kcontrol_pushes_remembered_limit", (), "So many may be (--max-remembered-pushes)."
+)
+
 
 def _region(name: str, text: str, *labels: str) -> Metric:
-    return _gauge(Where.SERVER, f"kcontrol_region_{name}", ("region", *labels), text)
+    return gauge(Where.SERVER, f"kcontrol_region_{name}", ("region", *labels), text)
 
 
 REGION_STATE = _region("state", "1 for the state that the region is in, 0 for the others.", "state")
@@ -429,4 +421,6 @@ CATALOGUE: Sequence[Metric] = (
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
     *(DELIVERY_STATE, DELIVERED_STEP, DELIVERY_LAG_STEPS, DELIVERY_LAG_SECONDS),
     *(DELIVERED_STEPS, DELIVERED_ROWS, DELIVERY_BAD_ROWS, DELIVERY_ERRORS),
+    *(PUSHES, PUSHED_ROWS, PUSHED_BYTES, PUSHES_REPLAYED, PUSHES_REFUSED, PUSHES_FAILED),
+    *(PUSHES_REMEMBERED, PUSHES_REMEMBERED_LIMIT),
 )

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from kcontrol.adapters.metrics.catalogue import Metric
+from kcontrol.adapters.metrics.metric import Metric
 from kcontrol.errors import KcontrolError
 
 

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import counter_family, gauge_family, make_counter, make_histogram
+from kcontrol.adapters.metrics.metric import Metric as CatalogueMetric
 from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import KcontrolError
 from kcontrol.sessions.ports import Clock
@@ -116,7 +117,7 @@ class PipelineMetrics(Collector):
             projection.view.claim(),
         )
 
-        def put(metric: catalogue.Metric, value: float, *labels: str) -> None:
+        def put(metric: CatalogueMetric, value: float, *labels: str) -> None:
             gauges[metric.name].add_metric([name, *labels], value)
 
         for phase in (*(each.value for each in PipelinePhase), UNKNOWN):

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import AskedGauges, Gauges
+from kcontrol.adapters.metrics.metric import Metric
 from kcontrol.core.regions.model import RegionState
 from kcontrol.views.regions_facts import RegionSight, RegionsSeen, state_number
 
@@ -33,7 +34,7 @@ def register_regions(registry: CollectorRegistry, seen: Callable[[], RegionsSeen
 def _add(gauges: Gauges, region: str, sight: RegionSight) -> None:
     newest, history = sight.view.newest, sight.history
 
-    def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
+    def put(metric: Metric, number: float, *labels: str) -> None:
         gauges[metric.name].add_metric((region, *labels), number)
 
     put(catalogue.REGION_PERIOD, sight.period_ms / 1000)

@@ -19,7 +19,7 @@ from typing import Any
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.push.avro_file import avro_rows
 from kcontrol.requests.push.kinds import RowKind
-from kcontrol.requests.push.limits import Rules
+from kcontrol.requests.push.limits import OversizedPushError, Rules
 from kcontrol.requests.push.parquet_rows import parquet_rows
 
 NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"
@@ -52,8 +52,21 @@ class InputRow:
     value: bytes
 
 
+class BadRowsError(ConfigurationError):
+    """Rows of a request, or the file that they are in, are not what they must be."""
+
+
 def rows_of(body: bytes, media_type: str, rules: Rules) -> list[InputRow]:
-    """media_type: of MEDIA_TYPES. Raises ConfigurationError naming the row, counted from 1."""
+    """media_type: of MEDIA_TYPES. Raises OversizedPushError, or BadRowsError naming the row, counted from 1."""
+    try:
+        return _rows_of(body, media_type, rules)
+    except OversizedPushError:
+        raise
+    except ConfigurationError as error:
+        raise BadRowsError(str(error)) from error
+
+
+def _rows_of(body: bytes, media_type: str, rules: Rules) -> list[InputRow]:
     found: list[InputRow] = []
     for number, value in enumerate(_values_of(body, MEDIA_TYPES[media_type], rules), 1):
         if number > rules.limits.rows:
@@ -110,7 +123,7 @@ def _row(number: int, text: str, rules: Rules) -> InputRow:
     row = InputRow(_key(number, value, rules), text.encode())
     size = len(row.value) + len(row.key or b"")
     if size > rules.limits.row_bytes:
-        raise ConfigurationError(
+        raise OversizedPushError(
             f"{rules.where}: row {number} has {size} bytes, {rules.limits.row_bytes} are the most; nothing was written"
         )
     return row

@@ -26,6 +26,10 @@ class TooMuchError(RetriableError):
         self.retry_after_s = retry_after_s
 
 
+class TooManyRememberedError(TooMuchError):
+    """As many requests are remembered as may be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """Rows for an input, all or none. request_id: by which the same request is known when it comes again. input: as the spec in
@@ -39,12 +43,10 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The rows are committed. replayed: they were before. remembered_until_ms: until then a request of that id pushes
-    nothing."""
+    """The rows are committed. replayed: they were before. Until `request.until_ms` a request of that id pushes nothing."""
 
     request: PushedRequest
     replayed: bool
-    remembered_until_ms: int
 
 
 def always() -> None:
@@ -63,6 +65,10 @@ class PushLog(Protocol):
         Raises RetriableError: it is not known whether they are; the same push may be asked for again, of anybody.
         OtherRowsError, TooMuchError, TopicError, InputGoneError, AccessError: nothing of this push is written.
         """
+        ...
+
+    def remembered(self) -> int:
+        """How many requests are remembered in this process now."""
         ...
 
     async def close(self) -> None: ...

@@ -7,7 +7,7 @@ from math import ceil
 
 from kcontrol.core.model import InputSpec, StepBoundary
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.push.limits import BodyLimits, Rules
+from kcontrol.requests.push.limits import BodyLimits, OversizedPushError, Rules
 from kcontrol.requests.push.log import TooMuchError
 from kcontrol.requests.push.schema import row_kind
 from kcontrol.views.pipeline_projection import PipelineProjection
@@ -48,10 +48,11 @@ def rules_for(pipeline: str, item: InputSpec, key: str, limits: BodyLimits) -> R
 def check_room(
     projection: PipelineProjection, item: InputSpec, ends: Mapping[int, int], rows: int, most: int
 ) -> None:
-    """Raise TooMuchError if more than `most` rows of the input would wait for a step. ends: by partition, behind the last row
-    that the caller has pushed, which nobody else need have seen yet."""
+    """Raise TooMuchError if more than `most` rows of the input would wait for a step; OversizedPushError if there will never be
+    room for so many. ends: by partition, behind the last row that the caller has pushed, which nobody else need have seen
+    yet."""
     if rows > most:
-        raise ConfigurationError(
+        raise OversizedPushError(
             f"pipeline {projection.pipeline!r}, input {item.name!r}: {rows} rows in a request, and {most} may wait at most"
         )
     waiting = 0

@@ -29,11 +29,13 @@ from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.adapters.metrics.pushes import PushMetrics
 from kcontrol.adapters.metrics.regions import register_regions
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.cluster.model import EMPTY, ClusterJob
 from kcontrol.core.model import OutputSpec, PipelineSpec
+from kcontrol.requests.push.limits import MemoryLimits
 from kcontrol.requests.resets import ResetFacts, ResetOrder
 from kcontrol.requests.table_questions import TableAnswer, TableColumn, TableQuestion
 from kcontrol.sessions.ports import ProjectionSource, Reach
@@ -57,6 +59,7 @@ DEADLINE_S = HANG_S
 HASTY_S = 0.2
 MAX_PUSH_BYTES = 200_000
 MAX_QUEUED_ROWS = 1_000
+REMEMBERED = 10
 NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
 
@@ -216,7 +219,9 @@ async def _serve(
 
         register_regions(registry, dict)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
-        pushes = MemoryPushLog(clock) if settings is NOBODY else KafkaPushLog(settings, clock)
+        memory = MemoryLimits(requests=REMEMBERED)
+        pushes = MemoryPushLog(clock, memory) if settings is NOBODY else KafkaPushLog(settings, clock, memory)
+        counted = PushMetrics(registry, pushes.remembered, REMEMBERED)
         app = app_of(
             Plane(
                 settings,
@@ -225,7 +230,7 @@ async def _serve(
                 registry,
                 longest_wait_s=HASTY_S,
                 look=look,
-                pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS),
+                pushes=PushDesk(pushes, max_queued_rows=MAX_QUEUED_ROWS, observer=counted),
                 resets=reset,
                 agents=lambda: ClusterSeen(EMPTY.but(jobs=jobs)),
                 deliveries=delivered,

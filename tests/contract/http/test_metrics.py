@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Where
+from kcontrol.adapters.metrics.catalogue import CATALOGUE
+from kcontrol.adapters.metrics.metric import Where
 from kcontrol.core.model import Checkpoint, InputDesired, NodePhase, Replaying, SavedPart, SkippedRange
 from kcontrol.views.signs_of_life import SignsOfLife
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
 from tests.support.http_world import LED
 
+TOLD = {Where.SERVER, Where.PUSHES}
 LONG_MS = LED.limits.heartbeat_timeout_ms + 1
 """A node that has said nothing for so long is silent."""
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -125,10 +127,8 @@ def test_the_catalogue_and_the_exposition_agree(run: Run) -> None:
         await api.seen(0)
         text = (await api.client.get("/metrics")).text
         told = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE kcontrol_"))
-        assert told == {
-            metric.name: metric.kind.value for metric in CATALOGUE if metric.where is Where.SERVER
-        }
+        assert told == {metric.name: metric.kind.value for metric in CATALOGUE if metric.where in TOLD}
         for metric in CATALOGUE:
-            assert metric.where is not Where.SERVER or f"# HELP {metric.name} {metric.text}" in text
+            assert metric.where not in TOLD or f"# HELP {metric.name} {metric.text}" in text
 
     run(scenario)

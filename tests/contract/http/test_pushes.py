@@ -16,7 +16,7 @@ PATH = "/v1/pipelines/p/ingress/in"
 SCHEMA = "user STRING, amount INT"
 
 
-async def _begin(api: Api, **more: Any) -> None:
+async def begin(api: Api, **more: Any) -> None:
     await api.reaches(9, 9)
     api.told.reads(replace(api.told.input, value_format="json", value_schema=SCHEMA, **more))
     await api.told.begin()
@@ -38,7 +38,7 @@ def told(answer: httpx.Response, status: int) -> str:
 
 def test_rows_are_pushed_once_however_often_the_request_comes(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        await _begin(api)
+        await begin(api)
         first = await push(api, '{"user":"ann","amount":1}\n{"user":"bob"}\n', id_="a")
         assert first.status_code == 200, first.text
         body = first.json()
@@ -69,7 +69,7 @@ def test_rows_are_pushed_once_however_often_the_request_comes(run: Run) -> None:
 
 def test_the_answer_can_wait_for_the_step(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        await _begin(api)
+        await begin(api)
         first = (await push(api, '{"user":"ann"}', id_="a")).json()
         _, partition, offset = first["token"].rsplit(":", 2)
         ends = [9, 9]
@@ -83,7 +83,7 @@ def test_the_answer_can_wait_for_the_step(run: Run) -> None:
 
 def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        await _begin(api)
+        await begin(api)
         for body, kind, said in [
             ('{"user":"ann"}\n{"user":"bob","amount":"x"}', NDJSON, "row 2 field 'amount': 'x' is not INT"),
             ('{"user":"ann","amuont":1}', NDJSON, "did you mean 'amount'?"),
@@ -119,7 +119,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
 
 def test_only_inputs_of_json_and_raw_ones_take_rows(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        await _begin(api)
+        await begin(api)
         assert (await api.client.post("/v1/pipelines/p/ingress/nothing", content="{}")).status_code == 404
         assert (await api.client.post("/v1/pipelines/q/ingress/in", content="{}")).status_code == 404
         avro = replace(api.told.spec, inputs=(replace(api.told.input, value_format="avro"),))
@@ -131,7 +131,7 @@ def test_only_inputs_of_json_and_raw_ones_take_rows(run: Run) -> None:
 
 def test_more_rows_than_may_wait_are_refused_until_there_is_room(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        await _begin(api)
+        await begin(api)
         await api.seen(await api.told.received(9, 9))
         body = "user\n" + "ann\n" * MAX_QUEUED_ROWS
         full = await push(api, body, CSV, "a")

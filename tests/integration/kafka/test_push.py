@@ -15,10 +15,11 @@ import pytest
 from examples.topic_reading import read_topics
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.push.log import KafkaPushLog, PushLimits
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import InputGoneError, TopicError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.requests.push.limits import MemoryLimits
 from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.completion import parse_token
@@ -125,7 +126,7 @@ def test_servers_that_take_the_shards_from_each_other_write_each_request_once(wo
 
 def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> None:
     async def run() -> None:
-        log = KafkaPushLog(world.settings, SystemClock(), PushLimits(requests=2))
+        log = KafkaPushLog(world.settings, SystemClock(), MemoryLimits(requests=2))
         try:
             whole = Push(PIPELINE, world.item, "a", rows_of("a"))
             assert not (await log.push(whole)).replayed
@@ -140,7 +141,7 @@ def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> Non
                     Push(PIPELINE, replace(world.item, topic_id="another"), "gone", rows_of("gone"))
                 )
             await log.push(Push(PIPELINE, world.item, "c", rows_of("c")))
-            with pytest.raises(TooMuchError, match="2 requests of the last 86400 s are remembered"):
+            with pytest.raises(TooMuchError, match="2 requests are remembered, which is all that may be"):
                 await log.push(Push(PIPELINE, world.item, "d", rows_of("d")))
             assert (await log.push(whole)).replayed
         finally:

@@ -12,11 +12,12 @@ from examples.topic_reading import read_topics
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.adapters.kafka.push import shard as shards
-from kcontrol.adapters.kafka.push.log import KafkaPushLog, PushLimits
+from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.adapters.kafka.push.shard import Shard
 from kcontrol.adapters.kafka.push.topic import SHARDS
 from kcontrol.errors import RetriableError
-from kcontrol.requests.push.log import Push
+from kcontrol.requests.push.limits import SLACK_MS, MemoryLimits
+from kcontrol.requests.push.log import Push, Pushed
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
 from kcontrol.wire.pushed import request_key
@@ -24,16 +25,17 @@ from tests.conftest import TopicFactory
 from tests.integration.kafka.pushing import PIPELINE, rows_of
 from tests.integration.kafka.test_push import World
 
-DAY_MS = PushLimits().remember_ms
+DAY_MS = MemoryLimits().remember_ms
+HOUR_MS = 3_600_000
 SHARD = 3
 
 
 class StandingClock(SystemClock):
     def __init__(self, at_ms: int) -> None:
-        self._at_ms = at_ms
+        self.at_ms = at_ms
 
     def now_ms(self) -> int:
-        return self._at_ms
+        return self.at_ms
 
 
 @pytest.fixture
@@ -49,18 +51,18 @@ def ids_of(world: World) -> Iterator[str]:
             yield str(number)
 
 
-async def push(world: World, ids: list[str], at_ms: int) -> None:
-    log = KafkaPushLog(world.settings, StandingClock(at_ms))
+async def push(world: World, ids: list[str], at_ms: int, remember_ms: int = DAY_MS) -> list[Pushed]:
+    """By a server that remembers requests for so long."""
+    log = KafkaPushLog(world.settings, StandingClock(at_ms), MemoryLimits(remember_ms))
     try:
-        for each in ids:
-            await log.push(Push(PIPELINE, world.item, each, rows_of(each)))
+        return [await log.push(Push(PIPELINE, world.item, each, rows_of(each))) for each in ids]
     finally:
         await log.close()
 
 
-async def taken(world: World, at_ms: int) -> Shard:
+async def taken(world: World, at_ms: int, remember_ms: int = DAY_MS) -> Shard:
     """Closed."""
-    shard = Shard(world.settings, SHARD, StandingClock(at_ms), DAY_MS)
+    shard = Shard(world.settings, SHARD, StandingClock(at_ms), remember_ms)
     try:
         await shard.take()
     finally:
@@ -130,10 +132,63 @@ def test_reading_begins_where_requests_may_count(world: World, monkeypatch: pyte
         times = [each.timestamp()[1] for each in (first, second)]
         assert times[0] < times[1]
         monkeypatch.setattr(Shard, "_learn", spied)
-        await taken(world, times[0] + DAY_MS + shards.SLACK_MS)
+        await taken(world, times[0] + DAY_MS + SLACK_MS)
         assert read == [first.offset(), second.offset()]
         read.clear()
-        await taken(world, times[1] + DAY_MS + shards.SLACK_MS)
+        await taken(world, times[1] + DAY_MS + SLACK_MS)
         assert read == [second.offset()]
+
+    asyncio.run(run())
+
+
+def test_what_a_server_has_promised_holds_at_one_that_remembers_for_less_long(world: World) -> None:
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        [first] = await push(world, ["a"], now_ms)
+        assert first.request.until_ms == now_ms + DAY_MS
+        for at_ms in (now_ms + HOUR_MS, now_ms + DAY_MS - 1):
+            [again] = await push(world, ["a"], at_ms, remember_ms=60_000)
+            assert (again.replayed, again.request.until_ms) == (True, now_ms + DAY_MS)
+        [new] = await push(world, ["a"], now_ms + DAY_MS, remember_ms=60_000)
+        assert (new.replayed, new.request.until_ms) == (False, now_ms + DAY_MS + 60_000)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("newer_remember_ms", [DAY_MS, 1_000])
+def test_each_request_says_how_far_back_another_may_count(world: World, newer_remember_ms: int) -> None:
+    """Whoever remembers for a second begins with the newer one, which was written by whoever knew the older one."""
+    older, newer = list(islice(ids_of(world), 2))
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        await push(world, [older], now_ms, DAY_MS)
+        await push(world, [newer], now_ms, newer_remember_ms)
+        topic = world.settings.names().pushes_topic()
+        times = [each.timestamp()[1] for each in read_topics(world.settings.bootstrap_servers, [topic])]
+        assert times[0] < times[1]
+        found = known(await taken(world, times[1] + 1_000 + SLACK_MS, 1_000))
+        assert found == ([older, newer] if newer_remember_ms == DAY_MS else [older])
+
+    asyncio.run(run())
+
+
+def test_what_counts_no_longer_is_not_looked_back_for(world: World) -> None:
+    older, newer, last = list(islice(ids_of(world), 3))
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        await push(world, [older], now_ms)
+        clock = StandingClock(now_ms)
+        log = KafkaPushLog(world.settings, clock, MemoryLimits(1_000))
+        try:
+            for clock.at_ms, each, longest_ms in (
+                (now_ms, newer, DAY_MS),
+                (now_ms + DAY_MS, last, 1_000),
+            ):
+                pushed = await log.push(Push(PIPELINE, world.item, each, rows_of(each)))
+                assert pushed.request.longest_ms == longest_ms
+        finally:
+            await log.close()
 
     asyncio.run(run())

@@ -27,7 +27,6 @@ def test_rows_that_are_written_are_told_with_their_id_before_they_are_waited_for
         return Pushed(
             PushedRequest("p", "in", asked[0], "t", "T", "c", 2, 0, ends),
             replayed=False,
-            remembered_until_ms=1,
         )
 
     async def committed_steps(*_: object) -> list[int | None]:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Metric, MetricKind
+from kcontrol.adapters.metrics.catalogue import CATALOGUE
+from kcontrol.adapters.metrics.metric import Metric, MetricKind
 
 
 def series_of(metric: Metric) -> tuple[str, ...]:

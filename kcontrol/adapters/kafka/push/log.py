@@ -5,25 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.client.partitions import Partitions
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.push.shard import Placed, Shard, by_partition
-from kcontrol.adapters.kafka.push.topic import KEPT_MS, SHARDS, ensure_pushes_topic
+from kcontrol.adapters.kafka.push.topic import SHARDS, ensure_pushes_topic
 from kcontrol.backoff import Backoff
 from kcontrol.errors import (
     CommitUnknownError,
-    ConfigurationError,
     FencedError,
     InputGoneError,
     KcontrolError,
     RetriableError,
 )
 from kcontrol.requests.push.bodies import InputRow, content_of
-from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError, always
+from kcontrol.requests.push.limits import MemoryLimits
+from kcontrol.requests.push.log import (
+    OtherRowsError,
+    Push,
+    Pushed,
+    TooManyRememberedError,
+    TooMuchError,
+    always,
+)
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
@@ -34,26 +40,12 @@ AGAIN = Backoff(first_ms=20, longest_ms=1_000, deadline_ms=20_000)
 _FORGET_EVERY_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class PushLimits:
-    """remember_ms: a request is known for so long. requests: so many are remembered at most, each about 500 bytes in memory."""
-
-    remember_ms: int = 86_400_000
-    requests: int = 500_000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.remember_ms <= KEPT_MS:
-            raise ConfigurationError(
-                f"requests can be remembered for {KEPT_MS} ms at most, not {self.remember_ms}: their topic keeps them no longer"
-            )
-
-
 class KafkaPushLog:
     """Any number of these, in any processes, may push to the same inputs. Those that push by turns take the shards from each
     other, which is right and slow."""
 
-    def __init__(self, settings: ClusterSettings, clock: Clock, limits: PushLimits | None = None) -> None:
-        self._settings, self._clock, self._limits = settings, clock, limits or PushLimits()
+    def __init__(self, settings: ClusterSettings, clock: Clock, limits: MemoryLimits | None = None) -> None:
+        self._settings, self._clock, self._limits = settings, clock, limits or MemoryLimits()
         self._partitions = Partitions(KafkaRpc(settings))
         self._shards: dict[int, tuple[Shard, asyncio.Lock]] = {}
         self._ready = asyncio.Lock()
@@ -90,6 +82,11 @@ class KafkaPushLog:
                     raise
             await tries.again(f"request {push.request_id!r} to push rows", last)
 
+    def remembered(self) -> int:
+        """As the port says."""
+        self._forget()
+        return self._known()
+
     async def close(self) -> None:
         for shard, _ in self._shards.values():
             await shard.close()
@@ -107,7 +104,7 @@ class KafkaPushLog:
                     f"request {push.request_id!r} has pushed {known.records} other rows to input {push.input.name!r} already: "
                     "give each request an id of its own"
                 )
-            return self._pushed(known, replayed=True)
+            return Pushed(known, replayed=True)
         check_room()
         self._check_memory()
         placed = await self._placed(push, key)
@@ -126,17 +123,16 @@ class KafkaPushLog:
                 ),
                 at_ms=self._clock.now_ms(),
                 ends=ends,
+                remember_ms=self._limits.remember_ms,
+                longest_ms=shard.longest_ms(),
             )
 
-        return self._pushed(await shard.write(placed, push.input.topic, request_of), replayed=False)
+        return Pushed(await shard.write(placed, push.input.topic, request_of), replayed=False)
 
     def _counts(self, known: PushedRequest, push: Push) -> bool:
         """Whether it is the same request still. What was pushed to a topic that was recreated since is gone."""
         is_there = known.topic_id == push.input.topic_id
-        return is_there and known.at_ms + self._limits.remember_ms > self._clock.now_ms()
-
-    def _pushed(self, request: PushedRequest, *, replayed: bool) -> Pushed:
-        return Pushed(request, replayed, request.at_ms + self._limits.remember_ms)
+        return is_there and known.until_ms > self._clock.now_ms()
 
     async def _placed(self, push: Push, key: str) -> Placed:
         """Rows with a key go where any producer's would; the others of a request to one partition, in order."""
@@ -166,9 +162,8 @@ class KafkaPushLog:
             return
         self._forget(now=True)
         if self._known() >= self._limits.requests:
-            raise TooMuchError(
-                f"{self._limits.requests} requests of the last {self._limits.remember_ms // 1000} s are remembered, which "
-                "is all that may be: put more rows into each",
+            raise TooManyRememberedError(
+                f"{self._limits.requests} requests are remembered, which is all that may be: put more rows into each",
                 retry_after_s=60,
             )
 
@@ -179,10 +174,6 @@ class KafkaPushLog:
             return
         self._forgot_ms = now_ms
         for shard, _ in self._shards.values():
-            old = [
-                each
-                for each, request in shard.known.items()
-                if request.at_ms + self._limits.remember_ms <= now_ms
-            ]
+            old = [each for each, request in shard.known.items() if request.until_ms <= now_ms]
             for each in old:
                 del shard.known[each]

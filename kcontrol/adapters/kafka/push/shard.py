@@ -5,6 +5,9 @@ reads its partition to the end, from where requests begin that count: so it know
 one in ignorance of it. After any fault the shard is taken anew and looked at. What a broker calls the end may be old (decision
 005): so a request's record proves by the offset that it comes to lie at that nothing unseen lies before it, or the transaction
 is given up.
+
+How long a request counts is in its record, so that what one server has promised holds at any other (decision 178); each record
+says, too, how far back one has to read for all that count.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.requests.push.limits import KEPT_MS, SLACK_MS
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.pushed import PushedEnd, PushedRequest, pushed_bytes, pushed_of
@@ -34,8 +38,6 @@ DEADLINE_MS = 10_000
 """Of each request to Kafka with its repetitions."""
 READ_MS = 10_000
 """To learn what counts in one go; what was read by then is not read again."""
-SLACK_MS = 3_600_000
-"""Clocks of servers and brokers may be so far apart."""
 CHUNK_BYTES = 128 << 10
 """Some 250 requests: between two chunks the loop does what else there is."""
 
@@ -52,9 +54,15 @@ class Shard:
     anew; TopicError, AccessError, ConfigurationError."""
 
     def __init__(self, settings: ClusterSettings, number: int, clock: Clock, remember_ms: int) -> None:
-        """remember_ms: a request counts for so long."""
+        """remember_ms: requests that are written here count for so long; those of others as long as they say."""
         names = settings.names()
         self._number, self._clock, self._remember_ms = number, clock, remember_ms
+        self._reach_ms = remember_ms
+        """So far back was read, or is being."""
+        self._needed_ms = KEPT_MS
+        """So far back something may count, as the newest request says; while none was seen nobody knows."""
+        self._until_ms: dict[int, int] = {}
+        """By how long requests count: when the newest of them ceases to."""
         self._topic = names.pushes_topic()
         self._owned = OwnedTransaction(settings, names.push_transactional_id(number), DEADLINE_MS)
         self._reader = PartitionReader(self._owned.rpc, self._topic, number, READ_COMMITTED, position=-1)
@@ -68,25 +76,35 @@ class Shard:
         """Fence whoever has it, and learn what counts. What was learned stays when it raises: the next call goes on behind."""
         self.is_ours = False
         self._producer = await self._owned.init_producer(TRANSACTION_TIMEOUT_MS)
-        begin = await self._reader.begin(self._counts_since_ms() - SLACK_MS)
+        await self._read()
+        while self._needed_ms > self._reach_ms:
+            self._reach_ms, self._reader.position = self._needed_ms, -1
+            await self._read()
+        self.is_ours = True
+
+    async def _read(self) -> None:
+        begin = await self._reader.begin(self._clock.now_ms() - self._reach_ms - SLACK_MS)
         if self._reader.position < begin:
             self.known.clear()
             self._reader.position = begin
         await self._reader.read_settling(self._at_least, READ_MS, self._learn, CHUNK_BYTES)
-        self.is_ours = True
 
-    def _counts_since_ms(self) -> int:
-        return self._clock.now_ms() - self._remember_ms
+    def longest_ms(self) -> int:
+        """That a request counts which counts now, or is written here now. The shard must be ours."""
+        now_ms = self._clock.now_ms()
+        counting = [remember_ms for remember_ms, until_ms in self._until_ms.items() if until_ms > now_ms]
+        return max([self._remember_ms, *counting])
 
     async def _learn(self, records: Sequence[RawRecord]) -> None:
-        since_ms = self._counts_since_ms()
+        now_ms = self._clock.now_ms()
         for record in records:
             if record.value is None:
                 continue
             request = pushed_of(record.value, f"{self._reader.where}, offset {record.offset}")
             self.known.pop(request.key, None)
-            if request.at_ms > since_ms:
-                self.known[request.key] = request
+            self._needed_ms = request.longest_ms
+            if request.until_ms > now_ms:
+                self._keep(request)
         await asyncio.sleep(0)
 
     async def write(
@@ -106,9 +124,15 @@ class Shard:
         following = await self._owned.commit(*producer)
         self._producer = following or _NO_PRODUCER
         self._reader.position += 1 + _MARKER
-        self.known[request.key] = request
+        self._needed_ms = request.longest_ms
+        self._keep(request)
         self.is_ours = True
         return request
+
+    def _keep(self, request: PushedRequest) -> None:
+        self.known[request.key] = request
+        before_ms = self._until_ms.get(request.remember_ms, 0)
+        self._until_ms[request.remember_ms] = max(before_ms, request.until_ms)
 
     async def close(self) -> None:
         await self._owned.close()

@@ -7,12 +7,11 @@ from kcontrol.adapters.kafka.admin.cluster import find_or_make
 from kcontrol.adapters.kafka.admin.fitting import refuse_if_wrong
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.rights import Operation
+from kcontrol.requests.push.limits import KEPT_MS
 from kcontrol.settings.cluster import ClusterSettings
 
 SHARDS = 16
 """Requests are divided among so many partitions, each with a transaction of its own; never changed afterwards."""
-KEPT_MS = 7 * 86_400_000
-"""More than any server promises to remember a request."""
 
 _NEEDS = (Operation.READ, Operation.WRITE)
 _MADE_WITH = {
