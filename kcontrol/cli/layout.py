@@ -16,7 +16,17 @@ from kcontrol.apps.agent.resizing import nodes_at_work, placed_job, resize, resi
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
 from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
+from kcontrol.apps.lost_nodes import LostStarter, plan_lost
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
+from kcontrol.cli.lost_node import (
+    leave_lost_out,
+    lost_facts,
+    lost_lines,
+    lost_starter,
+    refuse_start,
+    say_left_out,
+    start_option,
+)
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
@@ -54,8 +64,10 @@ class Duration(click.ParamType):
     type=click.IntRange(0),
     metavar="NODE",
     help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number; while the "
-    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead).",
+    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead). If its host is lost, its number "
+    "is started elsewhere first.",
 )
+@start_option
 @click.option(
     "--replace",
     "replaced",
@@ -88,7 +100,11 @@ class Duration(click.ParamType):
     help="Of a pipeline that runs: if not all who are to be nodes are ready by then, nothing is changed.",
 )
 @click.option("--withdraw", is_flag=True, help="Of a pipeline that runs: give up what was asked for before.")
-@click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="With --shards, and of what is started for a lost node: Spark master. Default: local[*].",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
 @work_dir_option
 @cluster_option
@@ -98,6 +114,7 @@ def layout(
     pipeline: str,
     nodes: int | None,
     without: int | None,
+    command: str | None,
     replaced: tuple[int, ...],
     shards: int | Literal["auto"] | None,
     max_minutes: float,
@@ -130,11 +147,19 @@ def layout(
         asyncio.run(_withdraw(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
-    own = own_checkpoints(nodes_dir(work_dir))
+    refuse_start(command, without)
+    directory = nodes_dir(work_dir)
+    starts = lost_starter(pipeline, command, cluster, directory, master)
+    own = own_checkpoints(directory)
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
         by_agents = asyncio.run(_by_agents(cluster, pipeline, replaced, without))
-        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
-        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json)
+        lost = None if without is None else asyncio.run(plan_lost(cluster, pipeline, without, own, starts))
+        if isinstance(lost, Assignment) and without is not None:
+            say_left_out(pipeline, lost, without, as_json)
+            return
+        live = lost if isinstance(lost, LayoutPlan) else None
+        live = live or asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
+        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json, starts)
         return
     if replaced:
         raise ConfigurationError(
@@ -189,9 +214,15 @@ async def _by_agents(
 
 
 def _live(
-    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int | None, only_plan: bool, as_json: bool
+    cluster: ClusterSettings,
+    plan: LayoutPlan,
+    timeout_ms: int | None,
+    only_plan: bool,
+    as_json: bool,
+    starts: LostStarter,
 ) -> None:
-    """Of a pipeline that runs. timeout_ms: None: agents run its nodes, and ask for the change."""
+    """Of a pipeline that runs. timeout_ms: None: agents run its nodes, and ask for the change. starts: the number of a node
+    that is lost."""
     if only_plan:
         _say(plan, False, None, as_json)
         return
@@ -206,6 +237,8 @@ def _live(
         if timeout_ms is None:
             status = asyncio.run(resize_and_follow(cluster, plan.pipeline, plan.change.nodes, told))
             plan = replace(plan, step=status.step, copied_bytes=status.total_bytes)
+        elif plan.lost is not None:
+            plan = leave_lost_out(cluster, plan, starts, timeout_ms, told, as_json)
         else:
             plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
     except NumberTakenError as taken:
@@ -298,6 +331,7 @@ def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[st
         "nodes_before": change.before,
         "nodes": change.nodes,
         "replaced": list(plan.replaced),
+        "lost": lost_facts(plan),
         "renumbered": None
         if change.renumbered is None
         else {"node": change.renumbered[0], "becomes": change.renumbered[1]},
@@ -337,6 +371,7 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
         lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
     for node in plan.replaced if change.renumbered is None else ():
         lines.append(f"  node {node} is another process, with all that it has")
+    lines += lost_lines(plan, done=done)
     if change.renumbered is not None:
         was, now = change.renumbered
         lines.append(
