@@ -112,8 +112,8 @@ def refuse_gone_with_it(projection: PipelineProjection, lost: LostNode) -> None:
         return
     raise ConfigurationError(
         f"{says_nothing(spec, lost)}, and what it has saved is at {spec.checkpoint.location!r}, which no other host is "
-        "known to read: its shards can't be dealt to others. Bring that host back, or its directory; then save to S3 or HDFS, or say "
-        "shared=True of a directory that every host mounts. Nothing was changed"
+        "known to read: its shards can't be dealt to others. Bring that host back, or its directory; then save to S3 or HDFS, "
+        "or say shared=True of a directory that every host mounts. Nothing was changed"
     )
 
 
