@@ -209,7 +209,8 @@ def _refuse_unfit(spec: PipelineSpec, steps: StepsView) -> None:
         newest = steps.saved[-1].step if steps.saved else "none"
         raise ConfigurationError(
             f"{where}: its last step is {steps.step}, and the newest that is saved is {newest}: start it as it "
-            f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step"
+            f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step. A node whose host is lost is left "
+            "out while it runs: start the others, and ask for --without then"
         )
 
 
