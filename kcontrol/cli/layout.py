@@ -23,7 +23,6 @@ from kcontrol.cli.lost_node import (
     lost_facts,
     lost_lines,
     lost_starter,
-    refuse_start,
     say_left_out,
     start_option,
 )
@@ -131,7 +130,8 @@ def layout(
 
     While it runs: start a process for each new node (kcontrol node FILE --node N --new; agents do), then say how many there
     are to be. State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then
-    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended.
+    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended. A node whose host is
+    lost is left out by --without on a host that is left; ended at any point, give it again.
 
     Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
     `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
@@ -147,19 +147,11 @@ def layout(
         asyncio.run(_withdraw(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
-    refuse_start(command, without)
-    directory = nodes_dir(work_dir)
-    starts = lost_starter(pipeline, command, cluster, directory, master)
-    own = own_checkpoints(directory)
+    own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
-        by_agents = asyncio.run(_by_agents(cluster, pipeline, replaced, without))
-        lost = None if without is None else asyncio.run(plan_lost(cluster, pipeline, without, own, starts))
-        if isinstance(lost, Assignment) and without is not None:
-            say_left_out(pipeline, lost, without, as_json)
-            return
-        live = lost if isinstance(lost, LayoutPlan) else None
-        live = live or asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
-        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json, starts)
+        starts = lost_starter(pipeline, command, without, cluster, nodes_dir(work_dir), master)
+        asked = _LiveAsked(cluster, pipeline, nodes, without, replaced, own, starts)
+        _while_it_runs(asked, timeout_ms, only_plan, as_json)
         return
     if replaced:
         raise ConfigurationError(
@@ -171,14 +163,50 @@ def layout(
     if only_plan:
         _say(plan, False, None, as_json)
         return
-    rewritten = None
-    if plan.saved is not None and plan.change.cuts:
-        if not as_json:
-            click.echo(_estimate(plan), err=True)
-        work = Recut(pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
-        rewritten = recut(work, own, master, max_minutes * 60)
+    rewritten = _rewritten(plan, own, master, max_minutes, as_json)
     made = _changed(cluster, plan, rewritten, own)
     _say(plan, made is not None, rewritten, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveAsked:
+    """Of a pipeline that runs. own: where nodes of this machine have their own checkpoints. starts: the number of a node that is
+    lost."""
+
+    cluster: ClusterSettings
+    pipeline: str
+    nodes: int | None
+    without: int | None
+    replaced: tuple[int, ...]
+    own: Path
+    starts: LostStarter
+
+    async def planned(self) -> LayoutPlan | Assignment:
+        """What is to be changed; or the change by which a lost node was left out already."""
+        where = self.cluster, self.pipeline
+        lost = None if self.without is None else await plan_lost(*where, self.without, self.own, self.starts)
+        return lost or await plan_live(*where, self.nodes, self.without, self.own, self.replaced)
+
+
+def _while_it_runs(asked: _LiveAsked, timeout_ms: int, only_plan: bool, as_json: bool) -> None:
+    by_agents = asyncio.run(_by_agents(asked.cluster, asked.pipeline, asked.replaced, asked.without))
+    plan = asyncio.run(asked.planned())
+    if isinstance(plan, Assignment):
+        say_left_out(plan, asked.without, as_json)
+        return
+    _live(asked, plan, None if by_agents else timeout_ms, only_plan, as_json)
+
+
+def _rewritten(
+    plan: LayoutPlan, own: Path, master: str | None, max_minutes: float, as_json: bool
+) -> Rewritten | None:
+    """What was made of the state, if it has to be cut."""
+    if plan.saved is None or not plan.change.cuts:
+        return None
+    if not as_json:
+        click.echo(_estimate(plan), err=True)
+    work = Recut(plan.pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
+    return recut(work, own, master, max_minutes * 60)
 
 
 def _refuse_several(*left_out: bool) -> None:
@@ -214,15 +242,10 @@ async def _by_agents(
 
 
 def _live(
-    cluster: ClusterSettings,
-    plan: LayoutPlan,
-    timeout_ms: int | None,
-    only_plan: bool,
-    as_json: bool,
-    starts: LostStarter,
+    asked: _LiveAsked, plan: LayoutPlan, timeout_ms: int | None, only_plan: bool, as_json: bool
 ) -> None:
-    """Of a pipeline that runs. timeout_ms: None: agents run its nodes, and ask for the change. starts: the number of a node
-    that is lost."""
+    """timeout_ms: None: agents run its nodes, and ask for the change."""
+    cluster = asked.cluster
     if only_plan:
         _say(plan, False, None, as_json)
         return
@@ -238,7 +261,7 @@ def _live(
             status = asyncio.run(resize_and_follow(cluster, plan.pipeline, plan.change.nodes, told))
             plan = replace(plan, step=status.step, copied_bytes=status.total_bytes)
         elif plan.lost is not None:
-            plan = leave_lost_out(cluster, plan, starts, timeout_ms, told, as_json)
+            plan = leave_lost_out(cluster, plan, asked.starts, timeout_ms, told, as_json)
         else:
             plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
     except NumberTakenError as taken:

@@ -32,9 +32,16 @@ start_option = click.option(
 
 
 def lost_starter(
-    pipeline: str, command: str | None, cluster: ClusterSettings, nodes_dir: Path, master: str | None
+    pipeline: str,
+    command: str | None,
+    without: int | None,
+    cluster: ClusterSettings,
+    nodes_dir: Path,
+    master: str | None,
 ) -> LostStarter:
-    """What starts the number of a lost node. Raises ConfigurationError: the command is none."""
+    """What starts the number of a lost node. Raises ConfigurationError: the command is none, or of no use."""
+    if command is not None and without is None:
+        raise ConfigurationError("--start is for --without, of a node whose host is lost")
     logs = data_home() / "logs" / pipeline / "lost"
     if command is not None:
         starter = Starter(command, logs)
@@ -43,7 +50,16 @@ def lost_starter(
     file = remembered_source(pipeline)
     if file is None:
         return LostStarter(None, direct=True)
-    words = [sys.executable, "-m", "kcontrol.cli", "node", str(file), "--work-dir", str(nodes_dir)]
+    words = [
+        sys.executable,
+        "-m",
+        "kcontrol.cli",
+        "node",
+        str(file),
+        "--no-archive",
+        "--work-dir",
+        str(nodes_dir),
+    ]
     words += ["--bootstrap-servers", cluster.bootstrap_servers, *(["--master", master] if master else [])]
     return LostStarter(Starter(shlex.join(words), logs), direct=True)
 
@@ -95,14 +111,8 @@ def lost_lines(plan: LayoutPlan, *, done: bool) -> list[str]:
     return [f"{was}; it is left out then"] if not done else [was]
 
 
-def say_left_out(pipeline: str, made: Assignment, node: int, as_json: bool) -> None:
+def say_left_out(made: Assignment, node: int | None, as_json: bool) -> None:
     """Of a change that is made already."""
-    text = f"node {node} of pipeline {pipeline!r} was left out after step {made.step}, which leaves {made.nodes} nodes"
-    facts = {"pipeline": pipeline, "changed": False, "assignment": made.number, "after_step": made.step}
+    text = f"node {node} of pipeline {made.pipeline!r} was left out after step {made.step}: it has nodes = {made.nodes}"
+    facts = {"pipeline": made.pipeline, "changed": False, "assignment": made.number, "after_step": made.step}
     click.echo(json.dumps({**facts, "nodes": made.nodes, "text": text}) if as_json else text)
-
-
-def refuse_start(command: str | None, without: int | None) -> None:
-    """Raise ConfigurationError if there is nothing that it could start."""
-    if command is not None and without is None:
-        raise ConfigurationError("--start is for --without, of a node whose host is lost")
