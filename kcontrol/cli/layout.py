@@ -170,8 +170,8 @@ def layout(
 
 @dataclass(frozen=True, slots=True)
 class _LiveAsked:
-    """Of a pipeline that runs. own: where nodes of this machine have their own checkpoints. starts: the number of a node that is
-    lost."""
+    """Of a pipeline that runs. own: where nodes of this machine have their own checkpoints. starts: the number of a lost
+    node."""
 
     cluster: ClusterSettings
     pipeline: str
