@@ -106,9 +106,11 @@ def _refuse_unread(logs: PipelineLogs, lost: LostNode, own: Path) -> None:
     if not steps.saved:
         raise unread(spec, steps, lost, "no checkpoint has any of it")
     saved = steps.saved[-1]
-    part = next(each for each in saved.parts if each.node == lost.node)
+    # Of a layout that was changed since it may have none: what it has is in the parts of others.
+    parts = [each for each in saved.parts if each.node == lost.node] or list(saved.parts)
     try:
-        CheckpointStore().manifest(placed(saved.location, own), part.manifest)
+        for part in parts:
+            CheckpointStore().manifest(placed(saved.location, own), part.manifest)
     except (KcontrolError, OSError) as error:
         raise unread(spec, steps, lost, str(error)) from error
 
