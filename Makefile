@@ -44,7 +44,8 @@ INTEGRATION := tests/integration
 ONE_SPARK := tests/replay $(INTEGRATION)/spark
 COMPUTING := $(addprefix tests/,unit golden property contract browser)
 STORIES := $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_,end_to_end_orders end_to_end_http end_to_end_deleted \
-	end_to_end_inputs end_to_end_registry standby reset reset_exchange upgrade live_layout live_layout_kills)))
+	end_to_end_inputs end_to_end_registry standby reset reset_exchange upgrade live_layout live_layout_kills \
+	live_layout_lost)))
 KILLS := tests/chaos $(addprefix $(INTEGRATION)/,$(addsuffix .py,$(addprefix test_recovery_,checkpoint_points crash_points kills wiped)))
 COMMANDS := tests/docs $(addprefix $(INTEGRATION)/,cli security)
 PARTS := one-spark rest computing stories commands kills simulation

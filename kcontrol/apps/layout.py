@@ -34,6 +34,7 @@ from kcontrol.definition.exchanges import SEND
 from kcontrol.errors import CommitUnknownError, ConfigurationError, FencedError, HaltedError, KcontrolError
 from kcontrol.requests.deletion import refuse_while_alive
 from kcontrol.requests.layout_requests import refuse_unshared
+from kcontrol.requests.lost_nodes import LostNode
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.life import life_of
@@ -58,6 +59,8 @@ class LayoutPlan:
     lives: Mapping[int, int] = field(default_factory=dict)
     replaced: tuple[int, ...] = ()
     """Nodes that are to be other processes, of a pipeline that runs."""
+    lost: LostNode | None = None
+    """The node that is left out, or whose number is started elsewhere for that."""
     copied_bytes: int = -1
     """Of a change that was made while the pipeline ran: as many as had to be; -1: not known."""
 
@@ -206,7 +209,8 @@ def _refuse_unfit(spec: PipelineSpec, steps: StepsView) -> None:
         newest = steps.saved[-1].step if steps.saved else "none"
         raise ConfigurationError(
             f"{where}: its last step is {steps.step}, and the newest that is saved is {newest}: start it as it "
-            f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step"
+            f"was and stop it with kcontrol stop {spec.pipeline}, which saves the last step. A node whose host is lost is left "
+            "out while it runs: start the others, and ask for --without then"
         )
 
 

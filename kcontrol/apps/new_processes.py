@@ -96,9 +96,19 @@ class NewProcess:
         return f"{shlex.join(self._arguments)} (pid {self._process.pid}); what it prints goes to {self._log}"
 
     @property
+    def pid(self) -> int:
+        """Of what was started: of the node, if the command is no other's."""
+        return self._process.pid
+
+    @property
     def ended(self) -> bool:
         """However it did."""
         return self._process.poll() is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None: it is there still."""
+        return self._process.poll()
 
     def check(self) -> None:
         """Raise KcontrolError if it has failed. One that has ended well may have started another."""

@@ -16,7 +16,16 @@ from kcontrol.apps.agent.resizing import nodes_at_work, placed_job, resize, resi
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
 from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
+from kcontrol.apps.lost_nodes import LostStarter, plan_lost
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
+from kcontrol.cli.lost_node import (
+    leave_lost_out,
+    lost_facts,
+    lost_lines,
+    lost_starter,
+    say_left_out,
+    start_option,
+)
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
@@ -54,8 +63,10 @@ class Duration(click.ParamType):
     type=click.IntRange(0),
     metavar="NODE",
     help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number; while the "
-    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead).",
+    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead). If its host is lost, its number "
+    "is started elsewhere first.",
 )
+@start_option
 @click.option(
     "--replace",
     "replaced",
@@ -88,7 +99,11 @@ class Duration(click.ParamType):
     help="Of a pipeline that runs: if not all who are to be nodes are ready by then, nothing is changed.",
 )
 @click.option("--withdraw", is_flag=True, help="Of a pipeline that runs: give up what was asked for before.")
-@click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="With --shards, and of what is started for a lost node: Spark master. Default: local[*].",
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
 @work_dir_option
 @cluster_option
@@ -98,6 +113,7 @@ def layout(
     pipeline: str,
     nodes: int | None,
     without: int | None,
+    command: str | None,
     replaced: tuple[int, ...],
     shards: int | Literal["auto"] | None,
     max_minutes: float,
@@ -114,7 +130,8 @@ def layout(
 
     While it runs: start a process for each new node (kcontrol node FILE --node N --new; agents do), then say how many there
     are to be. State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then
-    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended.
+    nothing is changed. The command shows how far it is; what it has asked for goes on if it is ended. A node whose host is
+    lost is left out by --without on a host that is left; ended at any point, give it again.
 
     Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
     `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
@@ -132,9 +149,9 @@ def layout(
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
     own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
-        by_agents = asyncio.run(_by_agents(cluster, pipeline, replaced, without))
-        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
-        _live(cluster, live, None if by_agents else timeout_ms, only_plan, as_json)
+        starts = lost_starter(pipeline, command, without, cluster, nodes_dir(work_dir), master)
+        asked = _LiveAsked(cluster, pipeline, nodes, without, replaced, own, starts)
+        _while_it_runs(asked, timeout_ms, only_plan, as_json)
         return
     if replaced:
         raise ConfigurationError(
@@ -146,14 +163,50 @@ def layout(
     if only_plan:
         _say(plan, False, None, as_json)
         return
-    rewritten = None
-    if plan.saved is not None and plan.change.cuts:
-        if not as_json:
-            click.echo(_estimate(plan), err=True)
-        work = Recut(pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
-        rewritten = recut(work, own, master, max_minutes * 60)
+    rewritten = _rewritten(plan, own, master, max_minutes, as_json)
     made = _changed(cluster, plan, rewritten, own)
     _say(plan, made is not None, rewritten, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveAsked:
+    """Of a pipeline that runs. own: where nodes of this machine have their own checkpoints. starts: the number of a lost
+    node."""
+
+    cluster: ClusterSettings
+    pipeline: str
+    nodes: int | None
+    without: int | None
+    replaced: tuple[int, ...]
+    own: Path
+    starts: LostStarter
+
+    async def planned(self) -> LayoutPlan | Assignment:
+        """What is to be changed; or the change by which a lost node was left out already."""
+        where = self.cluster, self.pipeline
+        lost = None if self.without is None else await plan_lost(*where, self.without, self.own, self.starts)
+        return lost or await plan_live(*where, self.nodes, self.without, self.own, self.replaced)
+
+
+def _while_it_runs(asked: _LiveAsked, timeout_ms: int, only_plan: bool, as_json: bool) -> None:
+    by_agents = asyncio.run(_by_agents(asked.cluster, asked.pipeline, asked.replaced, asked.without))
+    plan = asyncio.run(asked.planned())
+    if isinstance(plan, Assignment):
+        say_left_out(plan, asked.without, as_json)
+        return
+    _live(asked, plan, None if by_agents else timeout_ms, only_plan, as_json)
+
+
+def _rewritten(
+    plan: LayoutPlan, own: Path, master: str | None, max_minutes: float, as_json: bool
+) -> Rewritten | None:
+    """What was made of the state, if it has to be cut."""
+    if plan.saved is None or not plan.change.cuts:
+        return None
+    if not as_json:
+        click.echo(_estimate(plan), err=True)
+    work = Recut(plan.pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
+    return recut(work, own, master, max_minutes * 60)
 
 
 def _refuse_several(*left_out: bool) -> None:
@@ -189,9 +242,10 @@ async def _by_agents(
 
 
 def _live(
-    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int | None, only_plan: bool, as_json: bool
+    asked: _LiveAsked, plan: LayoutPlan, timeout_ms: int | None, only_plan: bool, as_json: bool
 ) -> None:
-    """Of a pipeline that runs. timeout_ms: None: agents run its nodes, and ask for the change."""
+    """timeout_ms: None: agents run its nodes, and ask for the change."""
+    cluster = asked.cluster
     if only_plan:
         _say(plan, False, None, as_json)
         return
@@ -206,6 +260,8 @@ def _live(
         if timeout_ms is None:
             status = asyncio.run(resize_and_follow(cluster, plan.pipeline, plan.change.nodes, told))
             plan = replace(plan, step=status.step, copied_bytes=status.total_bytes)
+        elif plan.lost is not None:
+            plan = leave_lost_out(cluster, plan, asked.starts, timeout_ms, told, as_json)
         else:
             plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
     except NumberTakenError as taken:
@@ -298,6 +354,7 @@ def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[st
         "nodes_before": change.before,
         "nodes": change.nodes,
         "replaced": list(plan.replaced),
+        "lost": lost_facts(plan),
         "renumbered": None
         if change.renumbered is None
         else {"node": change.renumbered[0], "becomes": change.renumbered[1]},
@@ -337,6 +394,7 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
         lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
     for node in plan.replaced if change.renumbered is None else ():
         lines.append(f"  node {node} is another process, with all that it has")
+    lines += lost_lines(plan, done=done)
     if change.renumbered is not None:
         was, now = change.renumbered
         lines.append(

@@ -61,6 +61,13 @@ def remember_source(pipeline: str, file: Path) -> None:
     note.write_text(str(file.resolve()), encoding="utf-8")
 
 
+def remembered_source(pipeline: str) -> Path | None:
+    """The file that a node of `pipeline` was last started with on this machine; None: there was none, or it is gone."""
+    note = _note(check_pipeline_name(pipeline))
+    file = Path(note.read_text(encoding="utf-8")) if note.is_file() else None
+    return file if file is not None and file.is_file() else None
+
+
 def find_pipeline(name_or_file: str, as_json: bool = False) -> Pipeline:
     """The pipeline in a file, or by the name under which a node was last started here. Raises
     ConfigurationError."""

@@ -117,9 +117,10 @@ def refuse_lost(projection: PipelineProjection, without: int | None, now_ms: int
     if without is not None and is_silent(projection, without, now_ms):
         raise NotNowError(
             f"node {without} of pipeline {projection.pipeline!r} says nothing, and what it has can be dealt to others only "
-            "once somebody has brought it to the last step. If its host is lost, start its number on one that is left, beside "
-            f"another node: kcontrol node FILE --node {without}. It takes what it needs from the newest checkpoint; once it "
-            "makes steps, ask again. Nothing was changed"
+            "once somebody has brought it to the last step. If its host is lost, do both on one that is left: kcontrol layout "
+            f"{projection.pipeline} --without {without}. Or start its number there, beside another node: kcontrol node FILE "
+            f"--node {without}. It takes what it needs from the newest checkpoint; once it makes steps, ask again. Nothing was "
+            "changed"
         )
 
 
