@@ -42,7 +42,7 @@ STEPS, EVERY = 4, 2
 ENDLESS = "SELECT count(*) FROM range(1000000000) a CROSS JOIN range(1000000000) b WHERE a.id + b.id = -1"
 
 WITHOUT_JOB = (
-    "SELECT aggregate(sequence(1, 30000), 0L, (a, x) -> a + aggregate(sequence(1, 5000), 0L, (b, y) -> b + y + x))"
+    "SELECT aggregate(sequence(1, 10000), 0L, (a, x) -> a + aggregate(sequence(1, 5000), 0L, (b, y) -> b + y + x))"
     " FROM VALUES (1) t(x)"
 )
 """Rows that are told in the statement are made of it while it is planned, in the thread that asks."""
