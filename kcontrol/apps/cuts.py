@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
-from kcontrol.apps.submit import all_specs
+from kcontrol.apps.specs import all_specs
 from kcontrol.core.model import PipelineSpec, Status, StepBoundary
 from kcontrol.core.regions.cut import Place, written_up_to
 from kcontrol.core.regions.graph import RegionGraph, graph_of, refused_graph

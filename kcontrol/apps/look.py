@@ -10,11 +10,9 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.files.facts import files_kept
 from kcontrol.adapters.generated.facts import generated_kept, generated_reaches
 from kcontrol.adapters.kafka.admin.kept import kept_now
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.read.input_ends import input_reaches
 from kcontrol.apps.pipeline_logs import PipelineLogs
-from kcontrol.apps.projection_source import KafkaProjectionSource
-from kcontrol.core.log.definitions import definitions
+from kcontrol.apps.specs import all_specs
 from kcontrol.errors import NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.pipeline_facts import PipelineStatus, status_of
@@ -42,20 +40,4 @@ async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineS
 async def names(cluster: ClusterSettings) -> list[str]:
     """Of all pipelines that were submitted and not deleted, sorted. Raises TopicError
     when kcontrol was never used here."""
-    source = KafkaProjectionSource(cluster)
-    count = await source.partitions()
-    return sorted(
-        {
-            name
-            for part in await asyncio.gather(*(_names_in(source, n) for n in range(count)))
-            for name in part
-        }
-    )
-
-
-async def _names_in(source: KafkaProjectionSource, partition: int) -> set[str]:
-    log: KafkaControlLog = await source.control(partition)
-    try:
-        return set(definitions(await log.read_to_end()))
-    finally:
-        await log.close()
+    return sorted(await all_specs(cluster))

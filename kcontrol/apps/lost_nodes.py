@@ -20,7 +20,7 @@ from kcontrol.apps.layout import LayoutPlan
 from kcontrol.apps.live_layout import LOOK_EVERY_S, followed, plan_live, withdrawal
 from kcontrol.apps.new_processes import NewProcess, Starter
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
+from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus, PipelineSpec
 from kcontrol.errors import ConfigurationError, KcontrolError, LeftOutError, ReplacedError
 from kcontrol.requests.lost_nodes import (
     LostNode,
@@ -28,6 +28,7 @@ from kcontrol.requests.lost_nodes import (
     left_out_already,
     lost_node,
     refuse_gone_with_it,
+    says_nothing,
     unread,
 )
 from kcontrol.requests.record import NotNowError
@@ -77,15 +78,15 @@ async def plan_lost(
         if lost is None:
             return done
         refuse_gone_with_it(logs, lost)
-        _refuse_elsewhere(pipeline, lost, starts)
+        _refuse_elsewhere(logs.spec(), lost, starts)
         if starts.direct:
             await asyncio.to_thread(_refuse_unread, logs, lost, own)
     plan = await plan_live(cluster, pipeline, lost.nodes - 1, None, own)
     return replace(plan, lost=lost)
 
 
-def _refuse_elsewhere(pipeline: str, lost: LostNode, starts: LostStarter) -> None:
-    where = f"node {lost.node} of pipeline {pipeline!r} ({lost.who}) says nothing"
+def _refuse_elsewhere(spec: PipelineSpec, lost: LostNode, starts: LostStarter) -> None:
+    where = says_nothing(spec, lost)
     if starts.starter is None:
         raise ConfigurationError(
             f"{where}, and its number has to be started before it can be left out; on this machine no node of it was ever "

@@ -103,7 +103,7 @@ class NewProcess:
     @property
     def ended(self) -> bool:
         """However it did."""
-        return self._process.poll() is not None
+        return self.exit_code is not None
 
     @property
     def exit_code(self) -> int | None:
@@ -112,7 +112,7 @@ class NewProcess:
 
     def check(self) -> None:
         """Raise KcontrolError if it has failed. One that has ended well may have started another."""
-        code = self._process.poll()
+        code = self.exit_code
         if code:
             raise KcontrolError(
                 f"{shlex.join(self._arguments)} has ended with exit code {code}: {self._last_words()}"

@@ -25,7 +25,7 @@ from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.owned_log import owned_log
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.reset_files import unseen_files
-from kcontrol.apps.submit import all_specs
+from kcontrol.apps.specs import all_specs
 from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, SkippedRange, StepBoundary

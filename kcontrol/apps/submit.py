@@ -18,13 +18,12 @@ from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_clus
 from kcontrol.adapters.kafka.admin.fitting import compaction_warnings
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.adapters.kafka.client.rights import Operation
-from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.leftovers import committed, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
+from kcontrol.apps.specs import all_specs
 from kcontrol.core.log.definitions import definitions
-from kcontrol.core.log.keys import is_spec_key
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Assignment, ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
@@ -174,27 +173,6 @@ async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | N
     finally:
         await log.close()
     return definitions(entries).get(pipeline)
-
-
-async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:
-    """The newest spec of every pipeline in the control topic, by name. Raises TopicError if there is no
-    control topic."""
-    rpc = KafkaRpc(settings)
-    try:
-        partitions = (await rpc.topic(settings.names().control_topic())).leaders
-    finally:
-        await rpc.close()
-    found = await asyncio.gather(*(_specs_in(settings, partition) for partition in sorted(partitions)))
-    return {name: spec for specs in found for name, spec in specs.items()}
-
-
-async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, PipelineSpec]:
-    log = await KafkaControlLog.open(settings, partition=partition, wanted=is_spec_key)
-    try:
-        entries = await log.read_to_end()
-    finally:
-        await log.close()
-    return definitions(entries)
 
 
 def _facts(

@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.adapters.kafka.client.rights import Operation, denied
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.adapters.kafka.write.writer import STEP_HEADER
-from kcontrol.apps.submit import all_specs
+from kcontrol.apps.specs import all_specs
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import ClusterError, ConfigurationError, NotFoundError, TopicError
 from kcontrol.replay.delivery import ReplayedRecord, ReplayedStep

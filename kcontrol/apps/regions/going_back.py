@@ -20,7 +20,7 @@ from typing import TypeVar
 from kcontrol.apps.kept_steps import KeptSteps
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.reset import ResetPlan, Together, plan_reset_of, reset_pipeline
-from kcontrol.apps.submit import all_specs
+from kcontrol.apps.specs import all_specs
 from kcontrol.core.model import StepBoundary
 from kcontrol.core.regions.records import RegionCut, RegionRequest, RegionRollback
 from kcontrol.core.step.resetting import stands_at, void_ends

@@ -18,7 +18,8 @@ from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps import old_nodes
 from kcontrol.apps.ask import ask_mode
 from kcontrol.apps.leftovers import refuse_half_deleted
-from kcontrol.apps.submit import all_specs, submit
+from kcontrol.apps.specs import all_specs
+from kcontrol.apps.submit import submit
 from kcontrol.core.log.keys import spec_key
 from kcontrol.core.model import (
     Desired,
