@@ -100,8 +100,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--state-mb",
         type=float,
-        default=plan.STATE_MB,
+        default=plan.CHANGING.state_mb,
         help="of part `layout`, about how much state there is",
+    )
+    parser.add_argument(
+        "--path",
+        type=int,
+        nargs="+",
+        choices=range(1, plan.MOST_NODES + 1),
+        metavar="N",
+        help="of part `layout`, the numbers of nodes, once, one after the other: 3 2 4. It begins with one",
     )
     parser.add_argument("--kills", type=int, metavar="N", help="of part `hosts`, how many hosts are killed")
     parser.add_argument(
@@ -120,7 +128,12 @@ def _options() -> argparse.Namespace:
         metavar="TIME",
         help="of part `hosts`, from one checkpoint to the next",
     )
-    parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=2,
+        help="runs of each workload on each side; of part `exchange`, in each way",
+    )
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
@@ -137,6 +150,14 @@ def _dying(options: argparse.Namespace) -> plan.Dying:
         beat_ms=options.beat_ms,
         checkpoint_every=options.checkpoint_every,
     )
+
+
+def _changing(options: argparse.Namespace) -> plan.Changing:
+    """What the part `layout` does."""
+    asked = plan.QUICK_CHANGING if options.quick else plan.CHANGING
+    if options.path is not None:
+        asked = replace(asked, path=tuple(options.path), rounds=1, partitions=plan.MOST_NODES, shards=12)
+    return replace(asked, state_mb=options.state_mb)
 
 
 def main() -> int:
@@ -164,7 +185,8 @@ def main() -> int:
                     options.data_dir,
                     options.quick,
                     nodes=options.nodes,
-                    state_mb=options.state_mb,
+                    changing=_changing(options),
+                    repeats=options.repeats,
                 )
     if options.only == PEERS:
         sizes = peer_plan.QUICK if options.quick else peer_plan.FULL
@@ -193,9 +215,10 @@ def measure(
     quick: bool,
     *,
     nodes: int | None = None,
-    state_mb: float = plan.STATE_MB,
+    changing: plan.Changing = plan.CHANGING,
+    repeats: int = 2,
 ) -> None:
-    """One part by its name, on a broker of its own. nodes, state_mb: see `_options`."""
+    """One part by its name, on a broker of its own. nodes, repeats: see `_options`."""
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers
         match part:
@@ -211,10 +234,11 @@ def measure(
                 )
             case "exchange":
                 measurements = plan.QUICK_EXCHANGING if quick else plan.EXCHANGING
-                findings.exchange = measure_exchange(servers, measurements, 1 if quick else 2, console.print)
+                findings.exchange = measure_exchange(
+                    servers, measurements, 1 if quick else repeats, console.print
+                )
             case "layout":
-                changing = plan.QUICK_CHANGING if quick else plan.CHANGING
-                findings.layouts = measure_layout(servers, changing, state_mb, console.print)
+                findings.layouts = measure_layout(servers, changing, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING
                 findings.saving = measure_checkpoints(servers, saving, console.print)

@@ -5,7 +5,8 @@
 - combined: the same, with `combine`: each node brings its rows of a step to one a key before it sends them;
 - delivered: as exchange, and rows with keys, which go to the nodes that own their output partitions.
 
-The ways take turns, each run in new processes. Above 1 an exchange takes longer.
+The ways take turns, each run in new processes, which make small steps first and large ones then: an exchange has more code than
+none, and while the JVM compiles it, large steps take half as long again. Above 1 an exchange takes longer.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.figures import Spread
-from bench.kcontrol_side import periods_ms
+from bench.kcontrol_side import measured_steps
+from bench.nodes import counted_steps, steps_of_sizes
 from bench.plan import Measurement, Places, alternating
-from bench.running import running
 from bench.topics import create_topics, fill
 
 SOURCE = "exchanged"
 NODES = PARTITIONS = CORES = 2
 WAYS = ("partitioned", "exchange", "combined", "delivered")
+SPARE_STEPS = 200
+"""Small steps that are made while the definition is changed."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +41,37 @@ class ExchangeCost:
 
 
 def measure_exchange(
-    bootstrap_servers: str, measurements: Sequence[Measurement], repeats: int, say: Callable[[str], None]
+    bootstrap_servers: str, sizes: Sequence[Measurement], repeats: int, say: Callable[[str], None]
 ) -> list[ExchangeCost]:
-    """Every measurement in every way. Raises RuntimeError when a pipeline stands still or loses records."""
+    """Every size of one workload's steps, in this order, in every way, in so many runs of each.
+
+    Raises RuntimeError when a pipeline stands still or loses records.
+    """
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
-    records = max(measurement.records for measurement in measurements)
+    records = sum(size.records for size in sizes) + SPARE_STEPS * sizes[0].step_records
+    records += 2 * sizes[-1].step_records
     say(f"filling the source with {records:,} records")
     create_topics(bootstrap_servers, SOURCE, partitions=PARTITIONS)
     fill(bootstrap_servers, SOURCE, records, PARTITIONS, by_key=True)
+    found: dict[tuple[Measurement, str], list[float]] = {(size, way): [] for size in sizes for way in WAYS}
+    for way in alternating(WAYS, repeats):
+        for size, times_ms in _times_ms(places, sizes, way).items():
+            found[size, way] += times_ms
+            say(f"{size.workload} {size.step_records:,} {way}: {median(times_ms):.0f} ms a step")
     costs = []
-    for measurement in measurements:
-        found: dict[str, list[float]] = {way: [] for way in WAYS}
-        for way in alternating(WAYS, repeats):
-            times_ms = _times_ms(places, measurement, way)
-            found[way] += times_ms
-            what = f"{measurement.workload} {measurement.step_records:,}"
-            say(f"{what} {way}: {median(times_ms):.0f} ms a step")
-        base = median(found[WAYS[0]])
+    for size in sizes:
+        base = median(found[size, WAYS[0]])
         for way in WAYS:
-            spread = Spread.of(found[way])
-            costs.append(
-                ExchangeCost(
-                    measurement.workload, measurement.step_records, way, spread, spread.median / base
-                )
-            )
+            spread = Spread.of(found[size, way])
+            costs.append(ExchangeCost(size.workload, size.step_records, way, spread, spread.median / base))
     return costs
 
 
-def _times_ms(places: Places, measurement: Measurement, way: str) -> list[float]:
+def _times_ms(places: Places, sizes: Sequence[Measurement], way: str) -> dict[Measurement, list[float]]:
+    """Of one run: from step to step, of the counted steps of each size."""
     name = f"bench-exchange-{uuid.uuid4().hex[:8]}"
-    pipeline = running(places, name, measurement.workload, measurement.step_records, NODES, meets=way)
-    return periods_ms(places, measurement, name, pipeline)
+    steps = steps_of_sizes(places, name, sizes, NODES, PARTITIONS, meets=way)
+    periods_ms = {
+        step["step"]: found.period_ms for step, found in zip(steps[1:], measured_steps(steps), strict=True)
+    }
+    return {size: [periods_ms[number] for number in counted_steps(size, steps)] for size in sizes}

@@ -102,13 +102,19 @@ def _measure(places: Places, scale: Scale, measurements: Sequence[Measurement]) 
 
 
 def steps_of_sizes(
-    places: Places, name: str, measurements: Sequence[Measurement], nodes: int, partitions: int
+    places: Places,
+    name: str,
+    measurements: Sequence[Measurement],
+    nodes: int,
+    partitions: int,
+    meets: str = "",
 ) -> list[Boundary]:
-    """All steps that one pipeline makes, by the same processes, in one size after the other. partitions: of its output."""
+    """All steps that one pipeline makes, by the same processes, in one size after the other. partitions: of its output. meets:
+    see `running`."""
     create_topics(places.bootstrap_servers, name, partitions=partitions)
     try:
         first = measurements[0]
-        with running(places, name, first.workload, first.step_records, nodes) as pipeline:
+        with running(places, name, first.workload, first.step_records, nodes, meets=meets) as pipeline:
             for measurement in measurements:
                 if measurement is not first:
                     pipeline.redefine(partial(with_steps_of, records=measurement.step_records))

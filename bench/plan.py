@@ -65,9 +65,10 @@ PLANNING: tuple[Measurement, ...] = (
     Measurement("aggregate", 800_000, 2, 4),
 )
 EXCHANGING: tuple[Measurement, ...] = (
-    Measurement("aggregate", 1_000, 100, 100),
-    Measurement("aggregate", 800_000, 2, 4),
+    Measurement("aggregate", 1_000, 400, 100),
+    Measurement("aggregate", 800_000, 6, 8),
 )
+"""Made in this order by the same processes."""
 QUICK_EXCHANGING: tuple[Measurement, ...] = (Measurement("aggregate", 1_000, 5, 10),)
 QUICK_PLANNING: tuple[Measurement, ...] = (
     Measurement("passthrough", 1_000, 10, 15),
@@ -210,17 +211,23 @@ QUICK_CLUSTERS = Clusters((10, 30), 400, 400)
 
 @dataclass(frozen=True)
 class Changing:
-    """A layout that is changed under a steady load, so many times there and back, with so many steps before and after each."""
+    """A layout that is changed under a steady load, with so many steps before and after each change. path: the numbers of nodes
+    of one round, one after the other; the first round begins with one node. state_mb: about how much state there is.
+    partitions: of the input and the output. shards: of the state."""
 
     records_per_s: int
     settle_steps: int
     rounds: int
+    path: tuple[int, ...] = (2, 1)
+    state_mb: float = 1.0
+    partitions: int = 2
+    shards: int = 4
 
 
 CHANGING = Changing(1_000, 20, 3)
 QUICK_CHANGING = Changing(200, 5, 1)
-STATE_MB = 1.0
-"""How much state there is, if nobody says."""
+MOST_NODES = 4
+"""Of a path that is asked for: each has a partition, and of two, three or four each has as many shards."""
 
 
 @dataclass(frozen=True)

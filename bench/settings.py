@@ -32,11 +32,11 @@ SPARK_HAS = {
     _STREAMING + "checkpoint.fileChecksum.enabled": "true",
     _STREAMING + "stateStore.rocksdb.changelogCheckpointing.enabled": "false",
     _STREAMING + "stateStore.maintenanceInterval": "60s",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 """Settings that kcontrol chooses for speed, as Spark 4.3 has them by default."""
 
 TRIED: Mapping[str, Mapping[str, str]] = {
+    "larger batches of Arrow's": {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"},
     "memory off the heap": {
         "spark.memory.offHeap.enabled": "true",
         "spark.memory.offHeap.size": "512m",

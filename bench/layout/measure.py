@@ -1,4 +1,4 @@
-"""One node and two in turns, under load, as a user would change it: a process that waits for a place, and `kcontrol layout`.
+"""More nodes and fewer, under load, as a user would change it: processes that wait for a place, and `kcontrol layout`.
 
 Each node has a working directory of its own, as on hosts of their own: what one has and another gets comes through the place
 for checkpoints.
@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,6 @@ from kcontrol.core.model import Assignment, Logged
 from kcontrol.settings.cluster import ClusterSettings
 
 FILE = Path(__file__).with_name("pipeline.py")
-PARTITIONS = 2
-SHARDS = 4
 TIMEOUT_S = 900.0
 LOOK_EVERY_S = 0.2
 _COPIED = re.compile(r"(\d+) bytes were copied")
@@ -41,14 +40,16 @@ _COPIED = re.compile(r"(\d+) bytes were copied")
 
 @dataclass
 class _Cluster:
-    """The processes of one pipeline. records: sent to it when it was filled."""
+    """The processes of one pipeline. size: how many nodes it has."""
 
     name: str
     servers: str
+    plan: Changing
     home: Path
     feed: StepFeed
     nodes: dict[int, KcontrolProcess]
     lives: int = 0
+    size: int = 1
 
     def start_node(self, number: int, *how: str) -> KcontrolProcess:
         """A process of its own name and directory."""
@@ -60,7 +61,7 @@ class _Cluster:
             "BENCH_SOURCE": f"{self.name}-source",
             "BENCH_SINK": f"{self.name}-sink",
             "BENCH_CHECKPOINTS": str(self.home / "checkpoints"),
-            "BENCH_SHARDS": str(SHARDS),
+            "BENCH_SHARDS": str(self.plan.shards),
         }
         process = KcontrolProcess(
             f"node-{number}-{self.lives}", ["node", str(FILE), *which, *where, *how], self.home, environment
@@ -111,21 +112,27 @@ class _Cluster:
         return sum(int(each) for log in logs for each in _COPIED.findall(log.read_text(errors="replace")))
 
 
-def measure_layout(
-    bootstrap_servers: str, plan: Changing, state_mb: float, say: Callable[[str], None]
-) -> list[Change]:
-    """One node to two and back, `plan.rounds` times. Raises RuntimeError when something stands still or fails."""
-    keys, name = keys_of(state_mb), f"bench-layout-{uuid.uuid4().hex[:8]}"
-    create_topics(bootstrap_servers, f"{name}-source", f"{name}-sink", partitions=PARTITIONS)
-    load = Load(bootstrap_servers, f"{name}-source", PARTITIONS, keys)
-    say(f"filling the state with {keys:,} keys, some {state_mb:g} MB")
+def measure_layout(bootstrap_servers: str, plan: Changing, say: Callable[[str], None]) -> list[Change]:
+    """One node to those of `plan.path`, one after the other, `plan.rounds` times.
+
+    Raises RuntimeError when something stands still or fails, and ValueError where two of them are equal.
+    """
+    changes = plan.path * plan.rounds
+    if any(before == after for before, after in pairwise((1, *changes))):
+        raise ValueError(
+            f"a layout of {plan.path} nodes is not another one each time, beginning with one node"
+        )
+    keys, name = keys_of(plan.state_mb), f"bench-layout-{uuid.uuid4().hex[:8]}"
+    create_topics(bootstrap_servers, f"{name}-source", f"{name}-sink", partitions=plan.partitions)
+    load = Load(bootstrap_servers, f"{name}-source", plan.partitions, keys)
+    say(f"filling the state with {keys:,} keys, some {plan.state_mb:g} MB")
     load.fill()
-    with _running(bootstrap_servers, name) as cluster:
+    with _running(bootstrap_servers, name, plan) as cluster:
         cluster.await_steps(lambda steps: records_in(steps) >= keys, f"{keys:,} records")  # type: ignore[arg-type]
         load.start(plan.records_per_s)
         try:
             cluster.settle(plan.settle_steps)
-            return [_measure(cluster, plan, nodes, say) for _ in range(plan.rounds) for nodes in (2, 1)]
+            return [_measure(cluster, plan, nodes, say) for nodes in changes]
         finally:
             load.stop()
 
@@ -152,16 +159,19 @@ class _Asked:
 
 
 def _ask(cluster: _Cluster, plan: Changing, nodes: int) -> _Asked:
-    left = None if nodes > 1 else cluster.nodes[1]
-    if nodes > 1:
-        cluster.await_said(cluster.start_node(1, "--new"), "waits for a place")
+    left = [cluster.nodes[number] for number in range(nodes, cluster.size)]
+    for number in range(cluster.size, nodes):
+        cluster.await_said(cluster.start_node(number, "--new"), "waits for a place")
+    if nodes > cluster.size:
         cluster.settle(plan.settle_steps)
     step, before_bytes = cluster.feed.committed, cluster.copied_bytes()
     said = cluster.command("layout", cluster.name, "--nodes", str(nodes))
     cluster.await_steps(lambda steps: steps[-1]["nodes"] == nodes, f"a step by {nodes} nodes")
     cluster.settle(plan.settle_steps)
-    if left is not None and left.process is not None:
-        left.process.wait(TIMEOUT_S)
+    for each in left:
+        if each.process is not None:
+            each.process.wait(TIMEOUT_S)
+    cluster.size = nodes
     return _Asked(step, said, cluster.copied_bytes() - before_bytes)
 
 
@@ -201,15 +211,15 @@ async def _logs(bootstrap_servers: str, name: str) -> tuple[list[Logged], list[A
 
 
 @contextmanager
-def _running(bootstrap_servers: str, name: str) -> Iterator[_Cluster]:
+def _running(bootstrap_servers: str, name: str, plan: Changing) -> Iterator[_Cluster]:
     with tempfile.TemporaryDirectory(prefix="bench-layout-") as scratch:
         home = Path(scratch)
         led = coordinator("bench", bootstrap_servers, home)
         feed = StepFeed(name, bootstrap_servers)
-        cluster = _Cluster(name, bootstrap_servers, home, feed, {})
+        cluster = _Cluster(name, bootstrap_servers, plan, home, feed, {})
         try:
             led.start()
-            cluster.start_node(0, "--create-outputs", str(PARTITIONS))
+            cluster.start_node(0, "--create-outputs", str(plan.partitions))
             yield cluster
         finally:
             feed.close()

@@ -46,6 +46,9 @@ class StepPlans(Protocol):
     def run(self, shape: Shape, step: int) -> None:
         """Run a plan that is there, as a job of this thread."""
 
+    def prepare(self, attempt: AttemptLedger, ways: Ways) -> None:
+        """See that a plan is there that `run_step` can take, if plans are kept for such attempts."""
+
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """Run the attempt, as a job of this thread. How it was run; None if the next one can't be run alike."""
 
@@ -159,9 +162,11 @@ class OnceQuery:
         step = attempt.work.step
         self._shape, idle_s = None, attempt.started_s - self._ended_s
         try:
+            job, ways = self._writer.job(attempt)
+            # Before the rows are there: the first plan of a query takes as long as some steps.
+            self._plans.prepare(attempt, ways)
             attempt.planned(self._bound.name)
             attempt.wait_stage(self._bound.name)
-            job, ways = self._writer.job(attempt)
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
             self._small.next_is_like(attempt)
             shape = self._plans.run_step(attempt, ways)

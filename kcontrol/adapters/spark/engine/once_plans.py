@@ -56,14 +56,19 @@ class OncePlans:
         """See `StepPlans`."""
         self._plans[shape.ways].frame.run(shape.partitions)
 
+    def prepare(self, attempt: AttemptLedger, ways: Ways) -> None:
+        """See `StepPlans`."""
+        plan = self._plans.get(ways)
+        if ways.placement is not Placement.EXCHANGE and (plan is None or plan.tasks < self._tasks_of(attempt)):
+            self._plans[ways] = self._planned(attempt, ways)
+
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """See `StepPlans`."""
         if ways.placement is Placement.EXCHANGE:
             self._planned(attempt, ways).frame.run()
             return None
-        plan = self._plans.get(ways)
-        if plan is None or plan.tasks < self._tasks_of(attempt):
-            plan = self._plans[ways] = self._planned(attempt, ways)
+        self.prepare(attempt, ways)
+        plan = self._plans[ways]
         shape = Shape(ways, self._with_input(attempt, plan))
         plan.frame.run(shape.partitions)
         return shape

@@ -131,13 +131,18 @@ class StatePlans:
             return ()
         return self._shards.others(plan.partitions)
 
-    def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+    def prepare(self, attempt: AttemptLedger, ways: Ways) -> None:
         """See `StepPlans`."""
         shape = Shape(ways, self._tasks_of(attempt))
         if shape not in self._plans:
             self._plans[shape] = self._planned(shape)
             if len(self._plans) > MOST_PLANS:
                 self._drop()
+
+    def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+        """See `StepPlans`."""
+        self.prepare(attempt, ways)
+        shape = Shape(ways, self._tasks_of(attempt))
         self.run(shape, attempt.work.step)
         return shape
 

@@ -160,13 +160,6 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "halves the files that Spark writes",
     ),
-    Setting(
-        "spark.sql.execution.arrow.maxRecordsPerBatch",
-        "65536",
-        Need.SPEED,
-        False,
-        "fewer, larger exchanges with Python",
-    ),
 )
 """All settings, in the order in which they are printed."""
 
