@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from kcontrol.wire.batches.codec import default_codec
-from kcontrol.wire.batches.columns import Bytes, Ints, Longs
+from kcontrol.wire.batches.columns import Bytes, Ints, Longs, as_bytes
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind, line_digest
 
 
@@ -57,3 +57,8 @@ def column_of_lines(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
         kept = data[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)]
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers)
+
+
+def warm() -> None:
+    """Compile the loops, or load them."""
+    column_of_lines(as_bytes(b"\n"), *lines_in(as_bytes(b"\n")))
