@@ -51,7 +51,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 def inlined(function: _Function) -> _Function:
     """A part of compiled functions, compiled with each of them."""
-    return cast(_Function, numba.njit(nogil=True, forceinline=True, **UNCOUNTED)(function))
+    return cast(_Function, cast(Any, numba).njit(nogil=True, forceinline=True, **UNCOUNTED)(function))
 
 
 def private_cache_directory() -> Path | None:
@@ -67,4 +67,4 @@ def private_cache_directory() -> Path | None:
 
 
 def _compile(function: _Function, signature: Any, *, cache: bool) -> _Function:
-    return cast(_Function, numba.njit(signature, nogil=True, cache=cache, **UNCOUNTED)(function))
+    return cast(_Function, cast(Any, numba).njit(signature, nogil=True, cache=cache, **UNCOUNTED)(function))

@@ -9,7 +9,6 @@ from kcontrol.wire.batches.codec import default_codec
 from kcontrol.wire.batches.columns import Bytes, Ints, Longs, as_bytes
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind, line_digest
 
-
 _NEWLINE, _RETURN = 10, 13
 _USUAL_BYTES = 32
 """Of a line, at least: there is room for so many of them before they are counted."""
