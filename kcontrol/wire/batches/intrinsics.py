@@ -13,6 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _memcpy: Any = cgutils.raw_memcpy
+_builders: Any = cgutils
 
 
 def _generate_load(_typing: Any, array: Any, _index: Any) -> Any:
@@ -59,14 +60,14 @@ def _generate_find(_typing: Any, array: Any, _at: Any, _end: Any, _byte: Any) ->
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         _, at, end, byte = arguments
         pointer, number, size = data.type, ir.IntType(32), ir.IntType(64)
-        memchr = cgutils.get_or_insert_function(
+        memchr = _builders.get_or_insert_function(
             builder.module, ir.FunctionType(pointer, [pointer, number, size]), "memchr"
         )
         found = builder.call(
             memchr, [builder.gep(data, [at]), builder.trunc(byte, number), builder.sub(end, at)]
         )
         place = builder.sub(builder.ptrtoint(found, size), builder.ptrtoint(data, size))
-        is_none = builder.icmp_unsigned("==", found, cgutils.get_null_value(pointer))
+        is_none = builder.icmp_unsigned("==", found, _builders.get_null_value(pointer))
         return builder.select(is_none, end, place)
 
     return types.int64(array, types.int64, types.int64, types.int64), generate
