@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kcontrol.adapters.files.listing import ListedFile, end_of
 from kcontrol.adapters.files.pieces import HEAD_BYTES, Piece, pieces
@@ -18,12 +19,12 @@ from kcontrol.adapters.files.stores import Store, store_of
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import InputGoneError, RetriableError, StepFailedError
 from kcontrol.wire.batches.columns import Bytes, Longs
-from kcontrol.wire.batches.lines import column_of_lines, digest_of_lines
+from kcontrol.wire.batches.lines import column_of_lines, digest_of_lines, lines_in
 from kcontrol.wire.digest import Digest, line_digest
 from kcontrol.wire.files import FileAddress, check_lines_id, files_of
 from kcontrol.wire.range_read import RangeRead, RowsOfRanges
 
-_NEWLINE, _RETURN, _BOM = 10, 13, b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 
 
 def lines_schema() -> pa.Schema:
@@ -132,7 +133,7 @@ class _LineReader:
         lines = _lines_in(piece)
         kept = (lines.starts + piece.at < to) & (lines.sizes > 0)
         if piece.at == 0 and self.address.header:
-            self._check_header(file, piece.data[: int(lines.ends[0])])
+            self._check_header(file, bytes(piece.data[: int(lines.ends[0])]))
             kept[0] = False
         return lines.only(kept)
 
@@ -152,14 +153,15 @@ class _LineReader:
             digest += _long_digest(lines, place, base, int(ends[place]))
         if at == 0 and starts[0] == 0 and lines.data[: len(_BOM)].tobytes() == _BOM:
             starts[0] = min(len(_BOM), int(ends[0]))
-        said = np.full(len(starts), None, dtype=object)
-        said[is_long] = wrong
+        said = pa.nulls(len(starts), pa.string())
+        if wrong:
+            said = pc.replace_with_mask(said, pa.array(is_long), pa.array(wrong, pa.string()))
         columns = [
             column_of_lines(lines.data, starts, ends),
             pa.repeat(pa.scalar(file.path, pa.string()), len(starts)),
             pa.array(np.zeros(len(starts), np.int32)),
             pa.array(places),
-            pa.array(said, pa.string()),
+            said,
         ]
         return pa.RecordBatch.from_arrays(columns, schema=lines_schema()), digest
 
@@ -181,9 +183,7 @@ def _lines_in(piece: Piece) -> _Lines:
     if piece.line_bytes:
         begin, end = np.zeros(1, np.int64), np.full(1, len(data), np.int64)
         return _Lines(data, begin, end, np.full(1, piece.line_bytes, np.int64))
-    newlines = np.flatnonzero(data == _NEWLINE)
-    starts = np.concatenate((np.zeros(1, np.int64), newlines[:-1] + 1))
-    ends = newlines - ((newlines > starts) & (data[newlines - 1] == _RETURN))
+    starts, ends = lines_in(data)
     return _Lines(data, starts, ends, ends - starts)
 
 

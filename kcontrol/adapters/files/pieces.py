@@ -10,6 +10,8 @@ from kcontrol.errors import InputGoneError
 
 NEXT_BYTES = 1 << 16
 """Least that is read at once, also beyond a range, for the end of its last line."""
+_AGAIN_BYTES = 1 << 14
+"""The beginning of a line is read once more rather than copied, with the whole chunk behind it, if it has no more than that."""
 HEAD_BYTES = 1_000
 """What is kept of a line that is too long."""
 
@@ -19,7 +21,7 @@ class Piece:
     """Whole lines, each with its end. at: where `data` begins in the file. line_bytes: it is but the beginning of one line
     that is too long, which has so many; 0: it is not."""
 
-    data: bytes
+    data: bytes | memoryview
     at: int
     line_bytes: int = 0
 
@@ -43,11 +45,13 @@ def pieces(opened: Readable, from_: int, to: int, max_line_bytes: int, complete:
                 )
             yield Piece(rest + b"\n", at)
             return
-        data = rest + chunk
+        data = rest + chunk if rest else chunk
         end = data.rfind(b"\n") + 1
         if end:
-            yield Piece(data[:end], at)
+            yield Piece(memoryview(data)[:end], at)
             at, rest = at + end, data[end:]
+            if len(rest) <= _AGAIN_BYTES:
+                rest = b""
         elif len(data) > max_line_bytes:
             stop = _end_of_line(opened, at + len(data), complete)
             is_return = stop.newline and opened.read(stop.at - 1, 1) == b"\r"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kcontrol.wire.batches import flat_json, plain_json
+from kcontrol.wire.batches import flat_json, lines, plain_json
 from kcontrol.wire.batches.codec import (
     BatchFormat,
     Codec,
@@ -64,3 +64,4 @@ def warm() -> None:
     default_codec().warm()
     plain_json.warm()
     flat_json.warm()
+    lines.warm()

@@ -1,9 +1,10 @@
 """The loops over records, compiled: record batches v2 to Arrow buffers and back,
 digests, and Kafka's partitioner.
 
-Nothing here checks array bounds by itself, so `decode` looks at every length before it follows it, and the
-callers size the outputs for the worst case. Whatever `decode` finds odd (damage, or an encoding that no usual
-producer makes) it leaves to the reference codec, whose verdict is final: it returns without rows that count.
+Nothing here makes an array, so that none is counted (`jit`). Nothing checks array bounds by itself, so `decode`
+looks at every length before it follows it, and the callers size the outputs for the worst case. Whatever `decode`
+finds odd (damage, or an encoding that no usual producer makes) it leaves to the reference codec, whose verdict is
+final: it returns without rows that count.
 
 One file on purpose: numba's cache of a function does not notice changes of functions in other files.
 Formats: Kafka's record format v2 (KIP-98), MurmurHash3_x64_128, Kafka's `Utils.murmur2`.

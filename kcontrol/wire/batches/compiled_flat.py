@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from kcontrol.wire.batches.compiled_json import MOST_BYTES, MOST_TEXT_BYTES
-from kcontrol.wire.batches.intrinsics import copy, load_u64
+from kcontrol.wire.batches.intrinsics import byte_at, copy, load_u64
 from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled, inlined
 
 TEXT, BOOLEAN, WHOLE, DOUBLE = 0, 1, 2, 3
@@ -73,7 +73,7 @@ def _text(data: Any, at: Any, end: Any) -> Any:
             at += 8
         is_escape = False
         while at < end:
-            byte = data[at]
+            byte = byte_at(data, at)
             if byte == _QUOTE:
                 return at if at - start <= MOST_TEXT_BYTES else -1, escapes, wide
             if byte < _SPACE:
@@ -84,7 +84,7 @@ def _text(data: Any, at: Any, end: Any) -> Any:
             if byte > 127:
                 wide = 1
             at += 1
-        if not is_escape or at + 1 >= end or not _is_simple_escape(data[at + 1]):
+        if not is_escape or at + 1 >= end or not _is_simple_escape(byte_at(data, at + 1)):
             return -1, escapes, wide
         escapes += 1
         at += 2
@@ -92,7 +92,7 @@ def _text(data: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def _is_digit(data: Any, at: Any, end: Any) -> Any:
-    return at < end and _ZERO <= data[at] <= _NINE
+    return at < end and _ZERO <= byte_at(data, at) <= _NINE
 
 
 @inlined
@@ -101,44 +101,44 @@ def _number(data: Any, at: Any, end: Any) -> Any:
     multiplied by; whether it is negative; whether it has neither point nor exponent."""
     digits, power = 0, 0
     mantissa = np.int64(0)
-    is_negative = data[at] == _MINUS
+    is_negative = byte_at(data, at) == _MINUS
     is_whole = True
     if is_negative:
         at += 1
     if not _is_digit(data, at, end):
         return np.int64(-1), mantissa, power, is_negative, is_whole
-    if data[at] == _ZERO:
-        is_negative_whole = is_negative and (at + 1 >= end or data[at + 1] != _POINT)
+    if byte_at(data, at) == _ZERO:
+        is_negative_whole = is_negative and (at + 1 >= end or byte_at(data, at + 1) != _POINT)
         if is_negative_whole or _is_digit(data, at + 1, end):
             return np.int64(-1), mantissa, power, is_negative, is_whole
     while _is_digit(data, at, end) and digits <= _MOST_DIGITS:
-        mantissa = mantissa * 10 + np.int64(data[at] - _ZERO)
+        mantissa = mantissa * 10 + np.int64(byte_at(data, at) - _ZERO)
         digits += 1
         at += 1
-    if at < end and data[at] == _POINT:
+    if at < end and byte_at(data, at) == _POINT:
         is_whole = False
         at += 1
         if not _is_digit(data, at, end):
             return np.int64(-1), mantissa, power, is_negative, is_whole
         while _is_digit(data, at, end) and digits <= _MOST_DIGITS:
-            mantissa = mantissa * 10 + np.int64(data[at] - _ZERO)
+            mantissa = mantissa * 10 + np.int64(byte_at(data, at) - _ZERO)
             digits += 1
             power -= 1
             at += 1
     if digits > _MOST_DIGITS:
         return np.int64(-1), mantissa, power, is_negative, is_whole
-    if at < end and data[at] in (_SMALL_E, _LARGE_E):
+    if at < end and byte_at(data, at) in (_SMALL_E, _LARGE_E):
         is_whole = False
         at += 1
-        is_small = at < end and data[at] == _MINUS
-        if is_small or (at < end and data[at] == _PLUS):
+        is_small = at < end and byte_at(data, at) == _MINUS
+        if is_small or (at < end and byte_at(data, at) == _PLUS):
             at += 1
         begin, exponent = at, 0
         while _is_digit(data, at, end) and at - begin <= _MOST_EXPONENT_DIGITS:
-            exponent = exponent * 10 + int(data[at] - _ZERO)
+            exponent = exponent * 10 + int(byte_at(data, at) - _ZERO)
             at += 1
         is_odd = (
-            is_small and begin < end and data[begin] == _ZERO
+            is_small and begin < end and byte_at(data, begin) == _ZERO
         )  # `e-0` looks like a negative zero to whoever looks for one.
         if is_odd or at == begin or at - begin > _MOST_EXPONENT_DIGITS:
             return np.int64(-1), mantissa, power, is_negative, is_whole
@@ -150,19 +150,19 @@ def _number(data: Any, at: Any, end: Any) -> Any:
 def _word_end(data: Any, at: Any, end: Any) -> Any:
     """Behind the word null, true or false that begins at `at`, or -1."""
     if at + 4 <= end:
-        a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
+        a, b, c, d = byte_at(data, at), byte_at(data, at + 1), byte_at(data, at + 2), byte_at(data, at + 3)
         if a == 110 and b == 117 and c == 108 and d == 108:
             return at + 4
         if a == 116 and b == 114 and c == 117 and d == 101:
             return at + 4
-        if at + 5 <= end and a == 102 and b == 97 and c == 108 and d == 115 and data[at + 4] == 101:
+        if at + 5 <= end and a == 102 and b == 97 and c == 108 and d == 115 and byte_at(data, at + 4) == 101:
             return at + 5
     return np.int64(-1)
 
 
 @inlined
 def _behind_spaces(data: Any, at: Any, end: Any) -> Any:
-    while at < end and data[at] == _SPACE:
+    while at < end and byte_at(data, at) == _SPACE:
         at += 1
     return at
 
@@ -173,7 +173,7 @@ def _is_name(data: Any, at: Any, size: Any, names: Any, name_ends: Any, field: A
     if name_ends[field + 1] - begin != size:
         return False
     same = 0
-    while same < size and data[at + same] == names[begin + same]:
+    while same < size and byte_at(data, at + same) == names[begin + same]:
         same += 1
     return same == size
 
@@ -198,7 +198,7 @@ def _value(
     of, which is filled in; -1: of none."""
     if at >= end:
         return np.int64(-1), 0
-    byte = data[at]
+    byte = byte_at(data, at)
     kind = kinds[field] if field >= 0 else -1
     if byte == _QUOTE:
         close, escapes, wide = _text(data, at + 1, end)
@@ -248,9 +248,9 @@ def _object(
     """What is said of the row whose value is data[at:end]."""
     said, likely = TAKEN, 0
     at = _behind_spaces(data, at + 1, end)
-    if at + 1 == end and data[at] == _CLOSE:
+    if at + 1 == end and byte_at(data, at) == _CLOSE:
         return said
-    while at < end and data[at] == _QUOTE:
+    while at < end and byte_at(data, at) == _QUOTE:
         close, escapes, wide = _text(data, at + 1, end)
         if close < 0 or escapes > 0:
             return LEFT
@@ -260,7 +260,7 @@ def _object(
                 return LEFT
             likely = field + 1
         at = _behind_spaces(data, close + 1, end)
-        if at >= end or data[at] != _COLON:
+        if at >= end or byte_at(data, at) != _COLON:
             return LEFT
         at = _behind_spaces(data, at + 1, end)
         at, is_wide = _value(
@@ -271,9 +271,9 @@ def _object(
         if wide or is_wide:
             said = TAKEN | HAS_WIDE
         at = _behind_spaces(data, at, end)
-        if at + 1 == end and data[at] == _CLOSE:
+        if at + 1 == end and byte_at(data, at) == _CLOSE:
             return said
-        if at >= end or data[at] != _COMMA:
+        if at >= end or byte_at(data, at) != _COMMA:
             return LEFT
         at = _behind_spaces(data, at + 1, end)
     return LEFT
@@ -306,7 +306,7 @@ def flat_objects(
             starts[field, row] = _UNSET
         said[row] = LEFT
         is_null = len(valid) and valid[row] == 0
-        if not is_null and 2 <= end - at <= MOST_BYTES and data[at] == _OPEN:
+        if not is_null and 2 <= end - at <= MOST_BYTES and byte_at(data, at) == _OPEN:
             said[row] = _object(
                 data, at, end, row, names, name_ends, kinds, least, most, starts, ends, sizes, wholes, doubles
             )
@@ -336,10 +336,10 @@ def copy_texts(data: Any, starts: Any, ends: Any, out_ends: Any, out: Any) -> No
             copy(out, filled, data, at, size)
         elif size > 0:
             while at < ends[row]:
-                byte = data[at]
+                byte = byte_at(data, at)
                 if byte == _BACKSLASH:
                     at += 1
-                    byte = _unescaped(data[at])
+                    byte = _unescaped(byte_at(data, at))
                 out[filled] = byte
                 filled += 1
                 at += 1

@@ -2,7 +2,7 @@
 
 What a parser makes of the rest (whitespace other than spaces, lone surrogates, a negative zero, numbers and text of
 any length, deep nesting) differs from parser to parser. Whether a plain value is JSON is only known when it has been
-parsed; here it is made certain that it begins and ends where its line does.
+parsed; here it is made certain that it begins and ends where its line does. No array is made, so that none is counted (`jit`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka's default partitioner over a column of keys, compiled. Follows
+"""Kafka's default partitioner over a column of keys, compiled, which makes no array (`jit`). Follows
 `org.apache.kafka.common.utils.Utils.murmur2`."""
 
 from __future__ import annotations

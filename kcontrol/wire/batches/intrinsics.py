@@ -1,4 +1,4 @@
-"""Two instructions that numba has no words for. Neither checks bounds: the callers have.
+"""Instructions that numba has no words for. None checks bounds: the callers have.
 
 After a change here, change `compiled.py` too (its docstring will do): numba's cache would not notice.
 """
@@ -13,6 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _memcpy: Any = cgutils.raw_memcpy
+_builders: Any = cgutils
 
 
 def _generate_load(_typing: Any, array: Any, _index: Any) -> Any:
@@ -40,3 +41,37 @@ def _generate_copy(_typing: Any, target: Any, _at: Any, source: Any, _start: Any
 
 copy: Any = intrinsic(_generate_copy)
 """(target, at, source, start, count): memcpy of `count` bytes between two arrays that do not overlap."""
+
+
+def _generate_byte(_typing: Any, array: Any, _index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.load(builder.gep(data, [arguments[1]]))
+
+    return types.uint8(array, types.int64), generate
+
+
+byte_at: Any = intrinsic(_generate_byte)
+"""(array, index): one byte. `array[index]` looks first whether the index is counted from the end."""
+
+
+def _generate_find(_typing: Any, array: Any, _at: Any, _end: Any, _byte: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        _, at, end, byte = arguments
+        pointer, number, size = data.type, ir.IntType(32), ir.IntType(64)
+        memchr = _builders.get_or_insert_function(
+            builder.module, ir.FunctionType(pointer, [pointer, number, size]), "memchr"
+        )
+        found = builder.call(
+            memchr, [builder.gep(data, [at]), builder.trunc(byte, number), builder.sub(end, at)]
+        )
+        place = builder.sub(builder.ptrtoint(found, size), builder.ptrtoint(data, size))
+        is_none = builder.icmp_unsigned("==", found, _builders.get_null_value(pointer))
+        return builder.select(is_none, end, place)
+
+    return types.int64(array, types.int64, types.int64, types.int64), generate
+
+
+find: Any = intrinsic(_generate_find)
+"""(array, at, end, byte): where that byte is first in array[at:end], as memchr finds it; `end` if it is nowhere."""

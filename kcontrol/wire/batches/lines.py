@@ -6,8 +6,26 @@ import numpy as np
 import pyarrow as pa
 
 from kcontrol.wire.batches.codec import default_codec
-from kcontrol.wire.batches.columns import Bytes, Ints, Longs
+from kcontrol.wire.batches.columns import Bytes, Ints, Longs, as_bytes
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind, line_digest
+
+_NEWLINE, _RETURN = 10, 13
+_USUAL_BYTES = 32
+"""Of a line, at least: there is room for so many of them before they are counted."""
+
+
+def lines_in(data: Bytes) -> tuple[Longs, Longs]:
+    """Of each line where it begins, and where it ends, without its end. `data` ends with a newline."""
+    if default_codec().name == "compiled":
+        from kcontrol.wire.batches import compiled_lines
+
+        starts, ends = np.empty((2, len(data) // _USUAL_BYTES + 1), np.int64)
+        found = compiled_lines.lines(data, starts, ends)
+        if found != compiled_lines.FULL:
+            return starts[:found], ends[:found]
+    newlines = np.flatnonzero(data == _NEWLINE)
+    starts = np.concatenate((np.zeros(1, np.int64), newlines[:-1] + 1))
+    return starts, newlines - ((newlines > starts) & (data[newlines - 1] == _RETURN))
 
 
 def digest_of_lines(data: Bytes, starts: Longs, ends: Longs, base: int) -> Digest:
@@ -38,3 +56,8 @@ def column_of_lines(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
         kept = data[np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)]
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers)
+
+
+def warm() -> None:
+    """Compile the loops, or load them."""
+    column_of_lines(as_bytes(b"\n"), *lines_in(as_bytes(b"\n")))
