@@ -148,14 +148,13 @@ def _exact_of(column: Column, kind: DataType) -> Column:
 
 def _exact(column: Column, kind: DataType) -> Column:
     """Whether a value is null and how long an array is stand before what they hold: Spark passes over nulls within values,
-    and goes from the end of one array on to what is behind it."""
+    and goes from the end of one array on to what is behind it. Whether Spark thinks that there may be nulls changes nothing:
+    that need not be the same when a step is run again."""
     if isinstance(kind, MapType):
         entry = StructType([StructField("key", kind.keyType), StructField("value", kind.valueType)])
         return _exact(sf.map_entries(column), ArrayType(entry, containsNull=False))
     if isinstance(kind, ArrayType):
-        items = column
-        if kind.containsNull or isinstance(kind.elementType, _NESTED):
-            items = sf.transform(column, lambda item: _exact(item, kind.elementType))
+        items = sf.transform(column, lambda item: _exact(item, kind.elementType))
         return sf.struct(sf.coalesce(sf.size(column), sf.lit(-1)), items)
     if isinstance(kind, StructType):
         return sf.struct(column.isNull(), *[_exact(column.getField(f.name), f.dataType) for f in kind.fields])
