@@ -45,15 +45,15 @@ def test_what_is_withdrawn_too_late_is_made(settings: ClusterSettings, tmp_path:
         asking = asyncio.create_task(lost.layout("--nodes", "2", "--json"))
         request = await asked(lost, 2)
         withdrawal = LayoutRequest("p", "w", 1, 0, 0)
-        await lost.say(withdrawal)
         await lost.commit(record_of(request))
+        await lost.say(withdrawal)
         lost.told = too_late(withdrawal)
         return await asking
 
     done, _ = played(settings, tmp_path, ("a", "b", "c"), play)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (said["changed"], said["nodes"], said["step"]) == (True, 2, 1)
+    assert (said["changed"], said["nodes"], said["after_step"]) == (True, 2, 1)
 
 
 def test_a_number_that_ends_when_the_change_was_made_takes_nothing_back(
