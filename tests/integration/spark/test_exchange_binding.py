@@ -252,7 +252,12 @@ ALIKE: dict[str, list[Any]] = {
     "s struct<a:int,b:int>": [((1, None),), ((None, 1),), ((None, None),), (None,)],
     "s struct<a:int,A:int>": [((1, None),), ((None, 1),)],
     "a array<int>": [([1, None],), ([None, 1],), ([1],), ([],), (None,), ([None],)],
-    "a array<array<string>>": [([["x"], ["y"]],), ([["x", "y"]],), ([["x", "y"], []],), ([["x", "y"], None],)],
+    "a array<array<string>>": [
+        ([["x"], ["y"]],),
+        ([["x", "y"]],),
+        ([["x", "y"], []],),
+        ([["x", "y"], None],),
+    ],
     "a array<int>, b array<int>": [([1], [2]), ([1, 2], []), ([1, 2], None), ([], [1, 2])],
     "m map<string,struct<x:int,y:map<string,int>>>": [
         ({"a": (1, None)},),
@@ -287,7 +292,9 @@ def test_rows_that_differ_within_a_column_have_other_digests(
 
 def test_a_digest_does_not_depend_on_where_nulls_may_be(spark: SparkSession) -> None:
     """Another version of Spark may think otherwise of the query by which a step is run again."""
-    without = spark.range(1).select(F.array(F.lit(1), F.lit(2)).alias("a"), F.struct(F.lit(3).alias("b")).alias("s"))
+    without = spark.range(1).select(
+        F.array(F.lit(1), F.lit(2)).alias("a"), F.struct(F.lit(3).alias("b")).alias("s")
+    )
     assert "containsNull = false" in without._jdf.schema().treeString()
     frame = spark.createDataFrame([([1, 2], (3,))], "a array<int>, s struct<b:int>")
     [one], [other] = (exchanging.sent_columns(each, [], 1).collect() for each in (without, frame))
@@ -296,7 +303,9 @@ def test_a_digest_does_not_depend_on_where_nulls_may_be(spark: SparkSession) -> 
 
 def test_the_plain_hashes_of_rows_are_these_for_ever(spark: SparkSession) -> None:
     """Steps that older versions have made are run again by them."""
-    frame = spark.createDataFrame([("a", [1, None], {"x": 1})], "user string, a array<int>, m map<string,int>")
+    frame = spark.createDataFrame(
+        [("a", [1, None], {"x": 1})], "user string, a array<int>, m map<string,int>"
+    )
     [row] = exchanging.sent_columns(frame, ["user"], 3).collect()
     mask = F.lit(0).cast("long")
     parts = [mask, "user", "a", F.map_entries("m")]

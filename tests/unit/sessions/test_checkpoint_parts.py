@@ -145,9 +145,7 @@ def test_saving_that_does_not_end_costs_checkpoints_and_not_the_node() -> None:
         jobs.put(PinStep(6))
 
     events, calls = play(scenario, 5, limits=replace(DEFAULT_LIMITS, pin_timeout_ms=2))
-    why = (
-        "what was being saved before was given up, and has not ended within 0.001 s: the place of checkpoints does not answer"
-    )
+    why = "what was being saved before was given up, and has not ended within 0.001 s: the place of checkpoints does not answer"
     assert events == [
         *(StepPinned(4, why, 7), StepFinished(5, (3, 2), 7)),
         *(StepPinned(5, why, 7), StepFinished(6, (3, 2), 7)),

@@ -124,8 +124,9 @@ def test_what_was_opened_to_be_warm_and_does_not_close_holds_up_nobody(
             warm.lets_go.set()
 
     world.run(scenario)
-    assert "what was opened to be warm for a layout which nobody waits for any more is still being closed" in (
-        caplog.text
+    assert (
+        "what was opened to be warm for a layout which nobody waits for any more is still being closed"
+        in (caplog.text)
     )
 
 
