@@ -66,7 +66,9 @@ class KafkaExchangePurge:
             for exchange in exchanges:
                 partitions, before = await self._partitions(exchange), begins.get(exchange.name, {})
                 left = set(range(partitions)) - before.keys() if dropped else set()
-                held = await asyncio.to_thread(self._holds, exchange.topic, partitions, left) if left else False
+                held = (
+                    await asyncio.to_thread(self._holds, exchange.topic, partitions, left) if left else False
+                )
                 if held:
                     if ends is None:
                         ends = ends_of(await log.read_again(min(dropped), first_step), first_step)
