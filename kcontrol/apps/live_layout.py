@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -31,6 +33,8 @@ _log = logging.getLogger("kcontrol.layout")
 LOOK_EVERY_S = 0.2
 ANSWER_S = 15.0
 """Beyond the request's own timeout: for a coordinator to say what became of it."""
+LAST_MOMENT_S = 5.0
+"""For what was asked for since to be answered: until then the change before it may be on its way into the log."""
 
 
 class NumberTakenError(NotNowError):
@@ -132,6 +136,28 @@ async def _asked(
         return await followed(logs, request, told)
 
 
+async def given_up(logs: PipelineLogs, request: LayoutRequest) -> LayoutStatus | None:
+    """Withdraw a request; what became of it if it was made nevertheless, in that very moment; None: it was not."""
+    asks = withdrawal(request)
+    await logs.control.append([asks])
+    with suppress(NotNowError, RetriableError, TimeoutError):
+        async with asyncio.timeout(LAST_MOMENT_S):
+            await followed(logs, asks, lambda _: None)
+    return await _made(logs, request)
+
+
+async def _made(logs: PipelineLogs, request: LayoutRequest) -> LayoutStatus | None:
+    """What became of a request that nobody speaks of any more, if it is in the log of steps."""
+    await until_deadline(logs.read_steps_on, "reading the log of steps", _log)
+    made = logs.committed.assignment
+    if made is None or made.request_id != request.request_id:
+        return None
+    moved, size = made.moved_shards, made.moved_bytes
+    return LayoutStatus(
+        request.request_id, LayoutPhase.DONE, made.nodes, made.step, moved, max(size, 0), size, 0, ""
+    )
+
+
 async def _nothing_more(_: PipelineLogs) -> None:
     """Of somebody who only looks on."""
 
@@ -148,6 +174,7 @@ async def followed(
     withdrawn; RetriableError: nobody has answered; and what `meanwhile` raises.
     """
     said: LayoutStatus | None = None
+    superseded = _Superseded()
     try:
         async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
             while True:
@@ -159,7 +186,9 @@ async def followed(
                     said = now
                     if now.phase in OVER:
                         return now
-                elif newest is not None and newest.request_id != request.request_id:
+                elif newest is not None and superseded.is_over(request, newest, now):
+                    if (made := await _made(logs, request)) is not None:
+                        return made
                     raise NotNowError(
                         f"pipeline {request.pipeline!r}: another layout was asked for since, which took this one's place"
                     )
@@ -167,10 +196,29 @@ async def followed(
                 await meanwhile(logs)
                 await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
+        if (made := await _made(logs, request)) is not None:
+            return made
         raise RetriableError(
             f"pipeline {request.pipeline!r}: the request for another layout is recorded, and no coordinator has said what "
             "became of it; look at kcontrol status"
         ) from None
+
+
+class _Superseded:
+    """Since when another request is the newest. The one before may be on its way into the log then: it is not over before the
+    coordinator, who looks at requests between two transactions, speaks of the newer one, or could have."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def is_over(self, request: LayoutRequest, newest: LayoutRequest, told: LayoutStatus | None) -> bool:
+        """Whether the request has had its time."""
+        if newest.request_id == request.request_id:
+            return False
+        now_s = time.monotonic()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        is_told = told is not None and told.request_id == newest.request_id
+        return is_told or now_s - self._since_s >= LAST_MOMENT_S
 
 
 async def _refuse_taken(logs: PipelineLogs, request: LayoutRequest) -> None:

@@ -17,7 +17,7 @@ from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.layout import LayoutPlan
-from kcontrol.apps.live_layout import LOOK_EVERY_S, followed, plan_live, withdrawal
+from kcontrol.apps.live_layout import LOOK_EVERY_S, followed, given_up, plan_live
 from kcontrol.apps.new_processes import NewProcess, Starter
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus, PipelineSpec
@@ -142,9 +142,11 @@ async def leave_out(
         try:
             status = await followed(logs, request, told, stand_in.look)
         except (StandInError, ConfigurationError):
-            await logs.control.append([withdrawal(request)])
-            stand_in.end_unless_needed(logs)
-            raise
+            made = await given_up(logs, request)
+            if made is None:
+                stand_in.end_unless_needed(logs)
+                raise
+            status = made
         except KcontrolError:
             stand_in.end_unless_needed(logs)
             raise

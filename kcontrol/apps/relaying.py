@@ -82,7 +82,7 @@ class WouldBe:
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
     that their code is warm; None: nothing has to be. placed: an agent has started it, so that it is the node, too, where the
     pipeline is not there any more. binding_ms: queries that are still bound for a layout which nobody wants any more are waited
-    for so long; Spark's session may hang."""
+    for so long, and so are those that were opened to be warm for it; Spark's session may hang."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -295,7 +295,7 @@ class Preparation:
         who, prepared = self._who, self.prepared
         if not self._is_warm and who.warm is not None and prepared is not None and last is not None:
             try:
-                await who.warm(prepared.bound, prepared.spec, checkpoint, last)
+                await _warmed(who, who.warm(prepared.bound, prepared.spec, checkpoint, last))
             except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder
                 _log.warning("node %d is not warm: %s", who.node, error or type(error).__name__)
         self._is_warm = True
@@ -344,6 +344,31 @@ async def _rebound(who: WouldBe, pipeline: Pipeline) -> BoundQueries:
         elif (error := binding.exception()) is not None:
             _log.info("queries for %d nodes, which nobody wants any more: %s", pipeline.nodes, error)
         raise
+
+
+async def _warmed(who: WouldBe, warming: Awaitable[None]) -> None:
+    """Cancelled, it closes what it has opened, in Spark, which may hang: it is waited for no longer than queries that are
+    bound, or whoever has made ready would neither go on by the new layout nor make ready for another one. Raises what `Warm`
+    raises."""
+    working = asyncio.ensure_future(warming)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        working.add_done_callback(_of_no_interest)
+        working.cancel()
+        await asyncio.wait([working], timeout=who.binding_ms / 1000)
+        if not working.done():
+            _log.warning(
+                "pipeline %s: what was opened to be warm for a layout which nobody waits for any more is still being closed, "
+                "%g s after that; it is not waited for. If Spark hangs, the node has to be started anew",
+                *(who.pipeline.name, who.binding_ms / 1000),
+            )
+        raise
+
+
+def _of_no_interest(work: asyncio.Future[None]) -> None:
+    if not work.cancelled():
+        work.exception()
 
 
 def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:

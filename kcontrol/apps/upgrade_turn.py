@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.apps.live_layout import LOOK_EVERY_S, NumberTakenError, followed, plan_live, withdrawal
+from kcontrol.apps.live_layout import LOOK_EVERY_S, NumberTakenError, followed, given_up, plan_live
 from kcontrol.apps.new_processes import NewProcess, Starter, host_of
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.model import (
@@ -165,8 +165,10 @@ async def _made(
         raise
     except KcontrolError:
         # Whoever would have been the node is not there, or nobody answers.
-        await logs.control.append([withdrawal(request)])
-        raise
+        made = await given_up(logs, request)
+        if made is None:
+            raise
+        status = made
     if status.phase is not LayoutPhase.DONE:
         raise NotNowError(f"pipeline {request.pipeline!r}: {status.text}")
     ready = None if starting.comes is None else logs.view.layout_ready(starting.comes)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kcontrol.core.events import NodeEvent, PartSaved, SavePart
 from kcontrol.core.model import Checkpoint
+from kcontrol.errors import CheckpointError
 from kcontrol.sessions.ports import Clock, Engine
 
 
@@ -39,12 +40,22 @@ class CheckpointParts:
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
 
-    async def end_saving(self) -> None:
-        """Give up what is being saved; returns when the engine does nothing for it any more."""
-        if self._saving is not None:
-            self._saving.cancel()
-            await asyncio.wait([self._saving])
-            self._saving = None
+    async def end_saving(self, within_s: float | None = None) -> None:
+        """Give up what is being saved; returns when the engine does nothing for it any more. Raises CheckpointError when it
+        does after `within_s`: where it is saved, something hangs."""
+        saving = self._saving
+        if saving is None:
+            return
+        if not saving.cancelling():
+            saving.cancel()
+        await asyncio.wait([saving], timeout=within_s)
+        if not saving.done():
+            assert within_s is not None
+            raise CheckpointError(
+                f"what was being saved before was given up, and has not ended within {within_s:g} s: the place of checkpoints "
+                "does not answer"
+            )
+        self._saving = None
 
     async def close(self) -> None:
         """End everything."""

@@ -48,6 +48,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.failures import kind_of
 from kcontrol.core.log.definitions import is_deletion
+from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import Checkpoint, FailureKind, Logged, LoggedStep, PipelineSpec
 from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
@@ -331,7 +332,8 @@ class CoordinatorSession:
         """Once the log has dropped steps, nobody reads any more what nodes sent each other in them."""
         spec, purge = self._state.view.spec(), self._ports.purge
         if purge is not None and spec is not None and spec.exchanges and made.first_step > 1 and forgotten:
-            self._spawn(purge.purge(spec.exchanges, made.first_step))
+            dropped = [step for kind, step in map(numbered, forgotten) if kind == "step"]
+            self._spawn(purge.purge(spec.exchanges, made.first_step, dropped))
 
     async def _prove_end(self, effect: ProveEnd) -> CoordinatorEvent:
         await self._ports.transaction.prove_end(effect.producer_id, effect.producer_epoch)

@@ -161,7 +161,8 @@ class EngineJobs:
                 await self._engine.finish_step(step, watermarks)
                 return StepFinished(step, self._engine.openable(), self._now_ms())
             case PinStep(step):
-                await self.parts.end_saving()
+                # Half of what the coordinator waits for: it is to hear why.
+                await self.parts.end_saving(self._limits.pin_timeout_ms / 2_000)
                 await self._engine.pin(step)
                 return StepPinned(step, "", self._now_ms())
             case CloseEngine():

@@ -53,7 +53,8 @@ SHARES: Mapping[str, Share] = {
         1_000,
     ),
     "binding_ms": Share(
-        "a node still binds queries for a layout that nobody wants any more; then it binds others nevertheless",
+        "a node still binds queries, or closes those that it has opened to be warm, for a layout that nobody wants any more; "
+        "then it goes on nevertheless",
         1 / 2,
         20_000,
     ),

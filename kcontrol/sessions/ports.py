@@ -164,8 +164,11 @@ class Kept:
 class ExchangePurge(Protocol):
     """Deletes what nodes have sent each other in steps that are not in the log any more."""
 
-    async def purge(self, exchanges: Sequence[ExchangeSpec], first_step: int) -> None:
-        """All that was sent before `first_step`, the oldest step that is in the log.
+    async def purge(
+        self, exchanges: Sequence[ExchangeSpec], first_step: int, dropped: Sequence[int] = ()
+    ) -> None:
+        """All that was sent before `first_step`, the oldest step that is in the log. dropped: the steps that went with the
+        newest checkpoint.
 
         Raises nothing of Kafka's: what could not be deleted is deleted with the next call.
         """

@@ -72,7 +72,9 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         state.nodes = state.nodes.not_whole()
         _answer(state, request, LayoutPhase.DONE, "", made)
         return
-    why = _doubted(state, request) or _not_now(state, mode) or _refused(state, spec, request)
+    # To ask for nothing is right at any time.
+    why = "" if request.nodes == 0 else _doubted(state, request) or _not_now(state, mode)
+    why = why or _refused(state, spec, request)
     if why:
         _answer(
             state, request, LayoutPhase.REFUSED if state.changing.now is None else LayoutPhase.GIVEN_UP, why

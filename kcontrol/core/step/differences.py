@@ -25,7 +25,7 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
-from kcontrol.core.step.exchange import content, slots_of
+from kcontrol.core.step.exchange import content, is_same, slots_of
 from kcontrol.core.step.layout import writers_of
 from kcontrol.core.step.offsets import node_of
 
@@ -193,10 +193,10 @@ def _sent(boundary: StepBoundary, part: NodePart, found: Iterable[ExchangeSlice]
                 (_for_node(wanted.get((exchange, slot)), node), _for_node(given.get((exchange, slot)), node))
                 for slot in slots
             ]
-            if _all(before for before, _ in pairs) == _all(now for _, now in pairs):
+            if is_same(_all(before for before, _ in pairs), _all(now for _, now in pairs)):
                 continue
             for slot, (before, now) in zip(slots, pairs, strict=True):
-                if content(before) != content(now):
+                if not is_same(content(before), content(now)):
                     yield Difference(boundary.step, EXCHANGE, exchange, slot, content(before), content(now))
 
 

@@ -26,6 +26,8 @@ MOST_RUNS = 5_000
 """Of one step: its boundary, of about 50 bytes a run, must be a record that any broker takes."""
 
 _HALF = 1 << 64
+_PLAIN = len(EMPTY_DIGEST)
+"""Digits of a digest with nothing exact in it."""
 
 
 def stages_of(spec: PipelineSpec) -> int:
@@ -97,13 +99,27 @@ def slots(spec: PipelineSpec, layout: Layout) -> tuple[tuple[str, int], ...]:
 
 
 def content(runs: Iterable[ExchangeRun]) -> tuple[int, str]:
-    """Rows of several runs and their digest."""
-    records = first = second = 0
-    for run in runs:
-        records += run.records
-        first += int(run.digest[:16], 16)
-        second += int(run.digest[16:], 16)
-    return (records, f"{first % _HALF:016x}{second % _HALF:016x}") if records else (0, EMPTY_DIGEST)
+    """Rows of several runs and their digest; without what is exact in it unless all have that."""
+    several = list(runs)
+    records = sum(run.records for run in several)
+    if not records:
+        return 0, EMPTY_DIGEST
+    is_exact = all(len(run.digest) > _PLAIN for run in several)
+    digests = [run.digest if is_exact else plain(run.digest) for run in several]
+    sums = (sum(int(one[at : at + 16], 16) for one in digests) for at in range(0, len(digests[0]), 16))
+    return records, "".join(f"{each % _HALF:016x}" for each in sums)
+
+
+def plain(digest: str) -> str:
+    """The digest without what is exact in it, as an older kcontrol has recorded it (decision 189)."""
+    return digest[:16] + digest[-16:]
+
+
+def is_same(before: tuple[int, str], now: tuple[int, str]) -> bool:
+    """Whether two contents are the same, as far as both tell."""
+    if len(before[1]) == len(now[1]):
+        return before == now
+    return (before[0], plain(before[1])) == (now[0], plain(now[1]))
 
 
 # --- whether it fits together -------------------------------------------------------------------------------

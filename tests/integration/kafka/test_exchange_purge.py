@@ -71,8 +71,8 @@ class Stage:
     def rows(self, step: int, slot: int):  # type: ignore[no-untyped-def]
         return rows_of(200, seed=10 * step + slot)
 
-    def purge(self, first_step: int) -> None:
-        asyncio.run(KafkaExchangePurge(self.settings, PIPELINE).purge([self.exchange], first_step))
+    def purge(self, first_step: int, dropped: Sequence[int] = ()) -> None:
+        asyncio.run(KafkaExchangePurge(self.settings, PIPELINE).purge([self.exchange], first_step, dropped))
 
     def begins(self) -> tuple[int, ...]:
         return TopicAdmin(self.settings).offsets(self.exchange.topic, SLOTS).earliest
@@ -115,6 +115,46 @@ def test_a_slot_that_the_oldest_step_did_not_use_keeps_what_it_has_until_one_did
     stage.steps(5, [[0]])
     stage.purge(5)
     assert stage.begins()[2] == stage.sent(4, 2).from_
+
+
+def test_what_a_node_that_is_left_out_has_sent_goes_with_its_last_step(stage: Stage) -> None:
+    """Its slots are written by nobody any more, so that no oldest step ever says where they begin."""
+    stage.steps(1, [[0, 1, 2], [0, 1, 2], [0], [0, 2], [0]])
+    stage.purge(2, [1])
+    assert stage.begins() == tuple(stage.sent(2, slot).from_ for slot in range(3))
+    stage.purge(3, [2])
+    assert stage.begins() == (stage.sent(3, 0).from_, stage.sent(2, 1).to, stage.sent(4, 2).from_)
+    assert stage.read(4, 2) == wanted(stage.rows(4, 2), 0), "a later step has written there"
+    stage.purge(5, [3, 4])
+    assert stage.begins() == (stage.sent(5, 0).from_, stage.sent(2, 1).to, stage.sent(4, 2).to)
+
+
+def test_what_is_under_way_in_a_slot_that_the_oldest_step_did_not_use_stays(stage: Stage) -> None:
+    """An attempt by a new layout: nothing of it is in the log yet."""
+    stage.steps(1, [[0, 2], [0, 2], [0]])
+
+    async def under_way() -> None:
+        transaction = KafkaTransaction(stage.settings, PIPELINE)
+        try:
+            producer = await transaction.init_producer(TRANSACTION_MS)
+            await transaction.add_partitions(*producer, [(stage.exchange.topic, 2)])
+            sent = await asyncio.to_thread(stage._send, producer, 4, 2)
+            await KafkaExchangePurge(stage.settings, PIPELINE).purge([stage.exchange], 3, [1, 2])
+            by = Sent(4, 0, *producer, committed=False)
+            where = NAME, stage.exchange.topic, stage.exchange.topic_id, SCHEMA
+            rows = await asyncio.to_thread(
+                lambda: [
+                    row
+                    for batch in ExchangeReader(stage.settings, *where).read(runs_for(0, sent), by)
+                    for row in batch.to_pylist()
+                ]
+            )
+            assert rows == wanted(stage.rows(4, 2), 0)
+        finally:
+            await transaction.close()
+
+    asyncio.run(under_way())
+    assert stage.begins()[2] == stage.sent(2, 2).to
 
 
 def test_a_topic_that_is_another_one_now_is_left_alone(stage: Stage) -> None:

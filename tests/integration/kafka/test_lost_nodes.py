@@ -25,6 +25,7 @@ from kcontrol.core.model import (
     Claim,
     ControlRecord,
     LayoutRequest,
+    LayoutStatus,
     NodeJoin,
     NodePhase,
     NodeState,
@@ -58,6 +59,8 @@ class Lost:
 
     def __init__(self, settings: ClusterSettings, directory: Path, control: KafkaControlLog) -> None:
         self.settings, self.directory, self.control = settings, directory, control
+        self.told: LayoutStatus | None = None
+        """What the coordinator says of another layout."""
 
     async def tell(self, spec: PipelineSpec, hosts: tuple[str, ...], *steps: StepRecord) -> None:
         await self.say(spec)
@@ -65,9 +68,12 @@ class Lost:
         for node, host in enumerate(hosts):
             life = await self.say(NodeJoin("p", node, f"n{node}", host, 42 + node))
             await self.say(NodeState("p", node, life, NodePhase.OPEN, 1, None, 1, -1, -1, (), "", 1, 0))
+        await self.commit(*steps)
+
+    async def commit(self, *records: StepRecord) -> None:
         transaction = KafkaTransaction(self.settings, "p")
         try:
-            for record in steps:
+            for record in records:
                 producer = await transaction.init_producer(HANG_MS)
                 await transaction.add_partitions(*producer, [(self.settings.names().steps_topic("p"), 0)])
                 # What is dropped is what lies before its checkpoint.
@@ -82,19 +88,16 @@ class Lost:
     async def beat(self) -> None:
         """As a coordinator does."""
         while True:
-            await self.say(Status("p", self.epoch, PipelinePhase.RUNNING, 1, "", (), 0, "", ()))
+            await self.say(
+                Status("p", self.epoch, PipelinePhase.RUNNING, 1, "", (), 0, "", (), layout=self.told)
+            )
             await asyncio.sleep(BEAT_S)
 
     async def without(self, node: int, *options: str) -> CompletedProcess[str]:
-        command = (
-            "layout",
-            "p",
-            "--without",
-            str(node),
-            "--work-dir",
-            str(self.directory / "nodes"),
-            *options,
-        )
+        return await self.layout("--without", str(node), *options)
+
+    async def layout(self, *options: str) -> CompletedProcess[str]:
+        command = ("layout", "p", "--work-dir", str(self.directory / "nodes"), *options)
         toml = f'[kafka]\nbootstrap_servers = "{self.settings.bootstrap_servers}"\nprefix = "{self.settings.prefix}"\n'
         (self.directory / "kcontrol.toml").write_text(toml)
         env = {"XDG_DATA_HOME": str(self.directory / "home")}

@@ -241,11 +241,76 @@ def test_the_columns_that_a_row_is_sent_by(spark: SparkSession) -> None:
     expected = {row.user: row.shard for row in shuffled.collect()}
     found = sent.collect()
     assert {row.user: row["_shard"] for row in found} == expected
-    digests = {(row["_h1"], row["_h2"]) for row in found}
-    assert len(digests) == len(rows)
+    for kind in ("plain", "exact"):
+        assert len({(row["_h1"][kind], row["_h2"][kind]) for row in found}) == len(rows)
     assert {row["_shard"] for row in exchanging.sent_columns(frame, [], 3).collect()} == {0}
     swapped = spark.createDataFrame([(1, None), (None, 1)], "a int, b int")
     assert len({row["_h1"] for row in exchanging.sent_columns(swapped, [], 1).collect()}) == 2
+
+
+ALIKE: dict[str, list[Any]] = {
+    "s struct<a:int,b:int>": [((1, None),), ((None, 1),), ((None, None),), (None,)],
+    "s struct<a:int,A:int>": [((1, None),), ((None, 1),)],
+    "a array<int>": [([1, None],), ([None, 1],), ([1],), ([],), (None,), ([None],)],
+    "a array<array<string>>": [
+        ([["x"], ["y"]],),
+        ([["x", "y"]],),
+        ([["x", "y"], []],),
+        ([["x", "y"], None],),
+    ],
+    "a array<int>, b array<int>": [([1], [2]), ([1, 2], []), ([1, 2], None), ([], [1, 2])],
+    "m map<string,struct<x:int,y:map<string,int>>>": [
+        ({"a": (1, None)},),
+        ({"a": (None, {"b": 1})},),
+        ({"a": (None, {"b": None})},),
+        ({"a": (None, {})},),
+        ({"a": None},),
+        ({},),
+        (None,),
+    ],
+}
+"""Rows of which Spark's own hash gives several the same."""
+
+
+@pytest.mark.parametrize("schema", ALIKE)
+@pytest.mark.parametrize("ansi", [True, False])
+def test_rows_that_differ_within_a_column_have_other_digests(
+    spark: SparkSession, schema: str, ansi: bool
+) -> None:
+    """So do those that differ in where an array ends. The plain ones are as they always were."""
+    rows = ALIKE[schema]
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        frame = exchanging.sent_columns(spark.createDataFrame(rows, schema), [], 1)
+        found = [tuple(row) for row in frame.select("_h1.*", "_h2.*").collect()]
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", str(before))
+    plain, exact = {(row[0], row[2]) for row in found}, {(row[1], row[3]) for row in found}
+    assert (len(plain) < len(rows), len(exact)) == (True, len(rows))
+
+
+def test_a_digest_does_not_depend_on_where_nulls_may_be(spark: SparkSession) -> None:
+    """Another version of Spark may think otherwise of the query by which a step is run again."""
+    without = spark.range(1).select(
+        F.array(F.lit(1), F.lit(2)).alias("a"), F.struct(F.lit(3).alias("b")).alias("s")
+    )
+    assert "containsNull = false" in without._jdf.schema().treeString()
+    frame = spark.createDataFrame([([1, 2], (3,))], "a array<int>, s struct<b:int>")
+    [one], [other] = (exchanging.sent_columns(each, [], 1).collect() for each in (without, frame))
+    assert (one["_h1"], one["_h2"]) == (other["_h1"], other["_h2"])
+
+
+def test_the_plain_hashes_of_rows_are_these_for_ever(spark: SparkSession) -> None:
+    """Steps that older versions have made are run again by them."""
+    frame = spark.createDataFrame(
+        [("a", [1, None], {"x": 1})], "user string, a array<int>, m map<string,int>"
+    )
+    [row] = exchanging.sent_columns(frame, ["user"], 3).collect()
+    mask = F.lit(0).cast("long")
+    parts = [mask, "user", "a", F.map_entries("m")]
+    [wanted] = frame.select(F.xxhash64(F.lit(1), *parts), F.xxhash64(F.lit(2), *parts)).collect()
+    assert (row["_h1"]["plain"], row["_h2"]["plain"]) == tuple(wanted)
 
 
 def test_a_watermark_and_windows_go_with_the_rows(bound: Bind) -> None:

@@ -146,7 +146,7 @@ def _a_running_attempt_is_not_cancelled() -> Patches:
 
 
 def _a_part_is_saved_while_the_next_is_pinned() -> Patches:
-    async def end_saving(self: CheckpointParts) -> None:
+    async def end_saving(self: CheckpointParts, within_s: float | None = None) -> None:
         """Nothing is waited for."""
 
     return (patch.object(CheckpointParts, "end_saving", end_saving),)

@@ -194,6 +194,32 @@ def test_what_was_sent_is_compared_where_the_senders_were_run_again() -> None:
     assert exchanged(*swapped) == [], "Spark may give the partitions of a state to other tasks"
 
 
+def test_a_digest_that_is_exact_is_compared_as_far_as_the_log_has_it() -> None:
+    """What the steps of older versions have sent has plain ones, which can't tell some rows apart."""
+
+    def with_exact(piece: ExchangeSlice, number: int) -> ExchangeSlice:
+        def of(digest: str) -> str:
+            return f"{digest[:16]}{number:032x}{digest[16:]}"
+
+        return replace(piece, runs=tuple(replace(run, digest=of(run.digest)) for run in piece.runs))
+
+    first, second = EXCHANGED.exchanges[:2]
+    exact = with_exact(first, 1), with_exact(second, 1)
+    assert exchanged(*exact) == [], "an old step, run again by who knows both"
+    made = replace(EXCHANGED, exchanges=(*exact, EXCHANGED.exchanges[2]))
+
+    def again(*slices: ExchangeSlice) -> list[Difference]:
+        part, work = part_of(made, EXCHANGING, 0), work_of(made, EXCHANGING, 0)
+        taken = (ExchangeTaken("x", 0, 4),)
+        return differences(made, part, work, replace(OF_NODE_0, sent=slices, taken=taken))
+
+    assert again(*exact) == []
+    assert again(first, second) == [], "a new step, run again by an older kcontrol"
+    assert again(exact[0], second) == [], "by both"
+    [other] = again(exact[0], with_exact(second, 2))
+    assert (other.what, other.partition) == ("exchange", 1)
+
+
 def test_what_was_taken_is_all_that_the_log_has_for_a_node() -> None:
     [fewer] = exchanged(taken=3)
     assert str(fewer) == "step 3: rows taken from exchange 'x' differs: the log has 4, this run has 3"

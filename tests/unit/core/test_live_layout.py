@@ -413,6 +413,16 @@ def test_what_was_asked_for_can_be_withdrawn() -> None:
     assert driver.state.changing.now is None
 
 
+def test_what_was_asked_for_can_be_withdrawn_while_nothing_can_be_changed() -> None:
+    """A pause has given it up, and whoever withdraws it hears that it is withdrawn, not that it can't be made now."""
+    driver = running(saved=True)
+    ask(driver)
+    driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
+    assert "paused" in told(driver).text
+    ask(driver, nodes=0, request_id="l2")
+    assert (told(driver).request_id, told(driver).text) == ("l2", "what was asked for before is withdrawn")
+
+
 def test_who_joined_before_the_newest_definition_is_not_in_place() -> None:
     driver = running(saved=True)
     driver.see_step(replace(given(), live=True))

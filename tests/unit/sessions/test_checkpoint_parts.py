@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from kcontrol.core.events import FinishStep, NodeEvent, PartSaved, PinStep, SavePart, StepFinished, StepPinned
-from kcontrol.core.model import Checkpoint, SavedFiles, Watermark
+from kcontrol.core.model import Checkpoint, LimitsSpec, SavedFiles, Watermark
+from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.engine_jobs import EngineJobs
 from tests.support.patience import HANG_S
@@ -22,6 +24,9 @@ class SavingEngine(ScriptedEngine):
 
     def __init__(self, fail: BaseException | None = None) -> None:
         super().__init__(fail)
+        self.answers = asyncio.Event()
+        self.answers.set()
+        """Where it is saved, something does."""
         self.dropped = asyncio.Event()
         self.finished = asyncio.Event()
 
@@ -38,6 +43,7 @@ class SavingEngine(ScriptedEngine):
         try:
             await self.go.wait()
         except asyncio.CancelledError:
+            await self.answers.wait()
             self.calls.append(f"ended {step}")
             raise
         if self.fail is not None:
@@ -55,7 +61,10 @@ Scenario = Callable[[EngineJobs, SavingEngine], Awaitable[None]]
 
 
 def play(
-    scenario: Scenario, answers: int, fail: BaseException | None = None
+    scenario: Scenario,
+    answers: int,
+    fail: BaseException | None = None,
+    limits: LimitsSpec = DEFAULT_LIMITS,
 ) -> tuple[list[NodeEvent], list[str]]:
     """The events, and the calls, until so many answers have come and the scenario is over."""
 
@@ -69,7 +78,7 @@ def play(
             if len(events) == answers:
                 enough.set()
 
-        jobs = EngineJobs(engine, Clock(), dispatch, logging.getLogger("test"))
+        jobs = EngineJobs(engine, Clock(), dispatch, logging.getLogger("test"), limits)
         running = asyncio.create_task(jobs.run())
         await scenario(jobs, engine)
         if answers:
@@ -118,6 +127,31 @@ def test_saving_has_ended_before_the_next_pin_and_is_not_answered() -> None:
     events, calls = play(scenario, 1)
     assert events == [StepPinned(4, "", 7)]
     assert calls == ["save 3 5 file:///c", "ended 3", "pin 4"]
+
+
+def test_saving_that_does_not_end_costs_checkpoints_and_not_the_node() -> None:
+    """Where the files go, a disk or a server hangs: Spark does not, and goes on."""
+
+    async def scenario(jobs: EngineJobs, engine: SavingEngine) -> None:
+        engine.answers.clear()
+        jobs.parts.save(SavePart(3, 5, 7, "file:///c"))
+        await asyncio.sleep(0)
+        for step in (4, 5):
+            jobs.put(PinStep(step))
+            jobs.put(FinishStep(step + 1))
+            await engine.finished.wait()
+            engine.finished.clear()
+        engine.answers.set()
+        jobs.put(PinStep(6))
+
+    events, calls = play(scenario, 5, limits=replace(DEFAULT_LIMITS, pin_timeout_ms=2))
+    why = "what was being saved before was given up, and has not ended within 0.001 s: the place of checkpoints does not answer"
+    assert events == [
+        *(StepPinned(4, why, 7), StepFinished(5, (3, 2), 7)),
+        *(StepPinned(5, why, 7), StepFinished(6, (3, 2), 7)),
+        StepPinned(6, "", 7),
+    ]
+    assert calls == ["save 3 5 file:///c", "ended 3", "pin 6"]
 
 
 def test_a_node_that_ends_saves_no_longer() -> None:

@@ -216,16 +216,18 @@ class Purges:
     """What a session wants deleted."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[tuple[str, ...], int]] = []
+        self.asked: list[tuple[tuple[str, ...], int, tuple[int, ...]]] = []
 
-    async def purge(self, exchanges: Sequence[ExchangeSpec], first_step: int) -> None:
-        self.asked.append((tuple(each.name for each in exchanges), first_step))
+    async def purge(
+        self, exchanges: Sequence[ExchangeSpec], first_step: int, dropped: Sequence[int] = ()
+    ) -> None:
+        self.asked.append((tuple(each.name for each in exchanges), first_step, tuple(dropped)))
 
 
 @pytest.mark.parametrize(
     ("exchanges", "forgotten", "first_step", "asked"),
     [
-        ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), ("step/1",), 2, [(("x",), 2)]),
+        ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), ("step/1",), 2, [(("x",), 2, (1,))]),
         ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), (), 2, []),
         ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), ("checkpoint/1",), 0, []),
         ((), ("step/1",), 2, []),
@@ -236,7 +238,7 @@ def test_what_was_exchanged_in_steps_that_are_dropped_is_deleted(
     exchanges: tuple[ExchangeSpec, ...],
     forgotten: tuple[str, ...],
     first_step: int,
-    asked: list[tuple[tuple[str, ...], int]],
+    asked: list[tuple[tuple[str, ...], int, tuple[int, ...]]],
 ) -> None:
     made = replace(checkpoint(4, 1), first_step=first_step)
     known = replace(spec_of("p", nodes=2, inputs={"in": 1}, outputs={"out": 1}), exchanges=exchanges)

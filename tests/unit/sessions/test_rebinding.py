@@ -90,6 +90,46 @@ def test_one_that_hangs_is_waited_for_no_longer_than_is_allowed(
     )
 
 
+class _Hangs:
+    """What Spark has opened to be warm does not close."""
+
+    def __init__(self) -> None:
+        self.began: list[int] = []
+        self.lets_go = asyncio.Event()
+
+    async def __call__(self, _bound: Any, spec: Any, *_: Any) -> None:
+        self.began.append(spec.nodes)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.lets_go.wait()
+
+
+def test_what_was_opened_to_be_warm_and_does_not_close_holds_up_nobody(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        warm = _Hangs()
+        it = world.process(2, warm=warm, binding_ms=1)
+        logs = test_making_ready._logs(MORE, saved=world.checkpoint())
+        try:
+            async with asyncio.timeout(HANG_S):
+                for number in range(1, 3):
+                    while len(warm.began) < number:
+                        assert await it.look(*logs.read)
+                        await asyncio.sleep(0)
+                    logs.see(replace(MORE, request_id=f"another {number}"))
+                await it.close()
+        finally:
+            warm.lets_go.set()
+
+    world.run(scenario)
+    assert (
+        "what was opened to be warm for a layout which nobody waits for any more is still being closed"
+        in (caplog.text)
+    )
+
+
 @pytest.mark.parametrize("is_withdrawn", [False, True])
 def test_it_is_closed_once_nothing_is_bound_any_more(world: Any, is_withdrawn: bool) -> None:
     """Whoever closes it binds next, in the same session of Spark."""

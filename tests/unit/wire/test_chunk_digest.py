@@ -20,7 +20,27 @@ def test_the_second_sum_does_not_carry_into_the_first() -> None:
     assert (full + RowsDigest(1, 0, 1)).hex == "00000000000000010000000000000000"
 
 
-@pytest.mark.parametrize("digits", ["", "0" * 31, "0" * 33, "x" * 32])
+def test_what_is_exact_lies_between_and_is_there_if_all_rows_have_it() -> None:
+    ones, twos = np.array([1, 1], np.int64), np.array([2, 2], np.int64)
+    exact = RowsDigest.of(ones, twos, (np.array([3, 4], np.int64), np.array([5, -1], np.int64)))
+    assert exact.hex == "".join(f"{each:016x}" for each in (2, 7, 4, 4))
+    assert RowsDigest.parsed(2, exact.hex) == exact
+    assert NO_ROWS + exact == exact + NO_ROWS == exact
+    assert (exact + exact).hex == "".join(f"{each:016x}" for each in (4, 14, 8, 8))
+    assert (exact + RowsDigest.of(ones, twos)).hex == f"{4:016x}{8:016x}"
+    [found] = by_node(np.array([6, 6], np.int32), ones, twos, (twos, ones)).values()
+    assert found.exact == (4, 2)
+
+
+def test_who_knows_only_plain_digests_reads_the_plain_one() -> None:
+    """Versions of kcontrol before exact ones split the digits at 16 and count modulo 2**64."""
+    row = np.array([-5], np.int64)
+    plain, exact = RowsDigest.of(row, row - 1), RowsDigest.of(row, row - 1, (row - 2, row - 3))
+    as_before = int(exact.hex[:16], 16), int(exact.hex[16:], 16) % 2**64
+    assert as_before == (plain.first, plain.second)
+
+
+@pytest.mark.parametrize("digits", ["", "0" * 31, "0" * 33, "0" * 48, "x" * 32, "x" * 64])
 def test_what_is_no_digest_is_refused(digits: str) -> None:
     with pytest.raises(DamagedRecordError, match="is not the digest of an exchange"):
         RowsDigest.parsed(1, digits)

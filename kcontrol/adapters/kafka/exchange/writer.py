@@ -25,7 +25,7 @@ from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE
 from kcontrol.wire.batches.columns import Ints, Longs
-from kcontrol.wire.chunk_digest import NO_ROWS, RowsDigest, by_node
+from kcontrol.wire.chunk_digest import NO_ROWS, Exact, RowsDigest, by_node
 from kcontrol.wire.chunks import CHUNK_BYTES, RowChunk, pack
 
 
@@ -82,8 +82,10 @@ class ExchangeWriter:
             what="exchange",
         )
 
-    def write(self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs) -> None:
-        """Rows of which each goes to the node of the same index; `first` and `second` are their hashes
+    def write(
+        self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs, exact: Exact = None
+    ) -> None:
+        """Rows of which each goes to the node of the same index; `first`, `second` and `exact` are their hashes
         (`RowsDigest`), which need not be among the columns. Waits while too much is under way.
 
         Raises FencedError: the attempt is over. StepFailedError: kind QUERY for a row that the topic does not
@@ -93,7 +95,7 @@ class ExchangeWriter:
         for chunk in pack(rows, nodes_of_rows, self._nodes, self._compression, self._limits.chunk_bytes):
             self._kept.setdefault(chunk.node, _Unsent()).chunks.append(chunk)
             self._kept_bytes += chunk.data.size
-        for node, digest in by_node(nodes_of_rows, first, second).items():
+        for node, digest in by_node(nodes_of_rows, first, second, exact).items():
             self._kept[node].digest += digest
         if self._kept_bytes >= self._limits.buffer_bytes:
             self._send()
@@ -154,9 +156,10 @@ class ExchangeCounter:
         nodes_of_rows: Ints,
         first: Longs,
         second: Longs,
+        exact: Exact = None,
     ) -> None:
         """See `ExchangeWriter.write`."""
-        for node, digest in by_node(nodes_of_rows, first, second).items():
+        for node, digest in by_node(nodes_of_rows, first, second, exact).items():
             self._found[node] = self._found.get(node, NO_ROWS) + digest
 
     def finish(self) -> ExchangeSlice | None:

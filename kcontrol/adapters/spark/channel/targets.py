@@ -31,7 +31,9 @@ __all__ = [
 OUTPUT_COLUMN = "output"
 PARTITION_COLUMN = "kcontrol_partition"
 HASH_COLUMNS = ("_h1", "_h2")
-"""Two hashes of such a row, of which the digest is made; they are not sent."""
+"""Two hashes of such a row, of which the digest is made; they are not sent. Where it has nested columns each is two, in a
+struct: PLAIN, which nulls and lengths within these leave as it is, and EXACT."""
+PLAIN, EXACT = "plain", "exact"
 
 NOTHING_TYPE = StructType([])
 """Of the rows that writer tasks give to Spark: none. What they wrote goes to the driver."""

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kcontrol.adapters.spark.channel.targets import SHARD_COLUMN
+from kcontrol.adapters.spark.channel.targets import EXACT, PLAIN, SHARD_COLUMN
 from kcontrol.errors import ConfigurationError
 
 _HASHED: tuple[type[DataType], ...] = (
@@ -49,6 +49,7 @@ _CARRIED = (*_HASHED, MapType, FloatType, DoubleType)
 BINARY_COLLATION = "UTF8_BINARY"
 _MASKED_AT_ONCE = 62
 """So many columns have a bit each in a long."""
+_NESTED = (ArrayType, MapType, StructType)
 
 
 def check_hashed(where: str, fields: Sequence[StructField]) -> None:
@@ -84,17 +85,26 @@ def check_carried(where: str, schema: StructType) -> None:
 
 
 def digest_columns(schema: StructType) -> tuple[Column, Column]:
-    """Two different hashes of a row, longs.
+    """Two different hashes of a row: longs. Where there are nested columns, each is a struct of two, of which the second one
+    is exact (decision 189).
 
     Spark's hash passes over nulls, as if the next column were in their place, so which columns are null is hashed
     too.
     """
     fields = schema.fields
-    parts = [
-        *[_mask(fields[at : at + _MASKED_AT_ONCE]) for at in range(0, len(fields), _MASKED_AT_ONCE)],
-        *[_hashable(named(field.name), field.dataType) for field in fields],
-    ]
-    return sf.xxhash64(sf.lit(1), *parts), sf.xxhash64(sf.lit(2), *parts)
+    mask = [_mask(fields[at : at + _MASKED_AT_ONCE]) for at in range(0, len(fields), _MASKED_AT_ONCE)]
+    plain = [*mask, *[_hashable(named(field.name), field.dataType) for field in fields]]
+    if not any(isinstance(field.dataType, _NESTED) for field in fields):
+        return sf.xxhash64(sf.lit(1), *plain), sf.xxhash64(sf.lit(2), *plain)
+    exact = [*mask, *[_exact_of(named(field.name), field.dataType) for field in fields]]
+    first, second = (
+        sf.struct(
+            sf.xxhash64(sf.lit(number), *plain).alias(PLAIN),
+            sf.xxhash64(sf.lit(number), *exact).alias(EXACT),
+        )
+        for number in (1, 2)
+    )
+    return first, second
 
 
 def shard_of(by: Sequence[str], shards: int) -> Column:
@@ -125,6 +135,48 @@ def _hashable(column: Column, kind: DataType) -> Column:
     assert isinstance(kind, StructType)
     fields = [_hashable(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
     return sf.when(column.isNotNull(), sf.struct(*fields))
+
+
+def _exact_of(column: Column, kind: DataType) -> Column:
+    """What can't be the same of different values of a column, in the order in which Spark hashes it. Columns that are not
+    nested are it themselves, whose nulls the mask has."""
+    if not isinstance(kind, _NESTED):
+        return column
+    numbered = _numbered(kind)
+    return _exact(column if numbered == kind else column.cast(numbered), numbered)
+
+
+def _exact(column: Column, kind: DataType) -> Column:
+    """Whether a value is null and how long an array is stand before what they hold: Spark passes over nulls within values,
+    and goes from the end of one array on to what is behind it. Whether Spark thinks that there may be nulls changes nothing:
+    that need not be the same when a step is run again."""
+    if isinstance(kind, MapType):
+        entry = StructType([StructField("key", kind.keyType), StructField("value", kind.valueType)])
+        return _exact(sf.map_entries(column), ArrayType(entry, containsNull=False))
+    if isinstance(kind, ArrayType):
+        items = sf.transform(column, lambda item: _exact(item, kind.elementType))
+        return sf.struct(sf.coalesce(sf.size(column), sf.lit(-1)), items)
+    if isinstance(kind, StructType):
+        return sf.struct(column.isNull(), *[_exact(column.getField(f.name), f.dataType) for f in kind.fields])
+    return sf.struct(column.isNull(), column)
+
+
+def _numbered(kind: DataType) -> DataType:
+    """The same with numbers for the names of fields, by which each is found: some may be the same, in capitals or not."""
+    if isinstance(kind, ArrayType):
+        return ArrayType(_numbered(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_numbered(kind.keyType), _numbered(kind.valueType), kind.valueContainsNull)
+    if not isinstance(kind, StructType):
+        return kind
+    fields = [(field.name, _numbered(field.dataType), field.nullable) for field in kind.fields]
+    is_clear = len({name.lower() for name, _, _ in fields}) == len(fields)
+    return StructType(
+        [
+            StructField(name if is_clear else f"_{at}", inner, null)
+            for at, (name, inner, null) in enumerate(fields)
+        ]
+    )
 
 
 def within(kind: DataType) -> Iterator[DataType]:

@@ -18,13 +18,21 @@ from kcontrol.adapters.kafka.write.targets import addressed
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Grant, ReportSent
 from kcontrol.adapters.spark.channel.sent_rows import SentFiles
-from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN, SendTarget, split_by_output
+from kcontrol.adapters.spark.channel.targets import (
+    EXACT,
+    HASH_COLUMNS,
+    PLAIN,
+    SHARD_COLUMN,
+    SendTarget,
+    split_by_output,
+)
 from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.tasks import EndRows
 from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.source.reading import cluster_settings
 from kcontrol.core.model import ExchangeSlice
 from kcontrol.wire.batches.columns import Ints, Longs
+from kcontrol.wire.chunk_digest import Exact
 
 
 class RowSender:
@@ -39,9 +47,9 @@ class RowSender:
         """Each row to its node. Raises as `ExchangeWriter.write` does, and ConfigurationError for a row of an output
         that the query does not have, or of a partition that the output does not have."""
         for target, rows in _by_target(batch, self._job.sends):
-            first, second = (_longs(rows, name) for name in HASH_COLUMNS)
+            first, second, exact = _hashes(rows)
             sent, nodes = _to_nodes(rows.drop_columns([*HASH_COLUMNS]), target)
-            self._writer(target).write(sent, nodes, first, second)
+            self._writer(target).write(sent, nodes, first, second, exact)
 
     def finish(self) -> tuple[ExchangeSlice, ...]:
         """Wait until everything is acknowledged. Raises as `ExchangeWriter.finish` does."""
@@ -80,10 +88,12 @@ class LeavingCounter:
     def __init__(self, counted: ExchangeCounter, files: SentFiles) -> None:
         self._counted, self._files = counted, files
 
-    def write(self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs) -> None:
+    def write(
+        self, rows: pa.RecordBatch, nodes_of_rows: Ints, first: Longs, second: Longs, exact: Exact = None
+    ) -> None:
         """See `ExchangeCounter.write`. Raises OSError."""
         self._files.write(rows, nodes_of_rows)
-        self._counted.write(rows, nodes_of_rows, first, second)
+        self._counted.write(rows, nodes_of_rows, first, second, exact)
 
     def finish(self) -> ExchangeSlice | None:
         """See `ExchangeCounter.finish`."""
@@ -128,6 +138,15 @@ def _to_nodes(rows: pa.RecordBatch, target: SendTarget) -> tuple[pa.RecordBatch,
     return rows.drop_columns([SHARD_COLUMN]), np.asarray(target.owners, dtype=np.int32)[shards]
 
 
-def _longs(rows: pa.RecordBatch, name: str) -> Longs:
-    found: Longs = np.asarray(rows.column(name))
+def _hashes(rows: pa.RecordBatch) -> tuple[Longs, Longs, Exact]:
+    """Those of `HASH_COLUMNS`, first the plain ones."""
+    columns = [rows.column(name) for name in HASH_COLUMNS]
+    if not pa.types.is_struct(columns[0].type):
+        return _longs(columns[0]), _longs(columns[1]), None
+    plain, exact = ([_longs(each.field(name)) for each in columns] for name in (PLAIN, EXACT))
+    return plain[0], plain[1], (exact[0], exact[1])
+
+
+def _longs(column: pa.Array) -> Longs:
+    found: Longs = np.asarray(column)
     return found
