@@ -64,7 +64,7 @@ class SessionOptions:
     late. restart_ms: before a process that has ended is started again. longest_restart_ms: before one that is started again and
     again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
     coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
-    that its version can read."""
+    that its version can read. say_again_ms: before what goes on in vain is said again, for whoever begins to look."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
@@ -72,6 +72,7 @@ class SessionOptions:
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
     give_up_ms: int = 300_000
+    say_again_ms: int = 30_000
 
 
 class AgentSession:
@@ -104,7 +105,7 @@ class AgentSession:
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         pauses = Backoff(options.restart_ms, options.longest_restart_ms)
         self._restarts = Restarts(pauses, options.short_life_s)
-        self._troubles = AgentTroubles("", "")
+        self._troubles, self._said_ms = AgentTroubles("", ""), 0
         self._ended: list[EndedProcess] = []
         """What that means is known once the log was read: it may be of another one."""
         self._restored = -1
@@ -231,14 +232,15 @@ class AgentSession:
             await self._say_troubles()
 
     async def _say_troubles(self) -> None:
-        """Once they have changed; whoever begins to look later reads the newest."""
+        """Once they have changed, and again and again: whoever begins to look reads no more than lately was said."""
         lasting = self._processes.lasting(self._options.short_life_s)
         found = AgentTroubles(*self._machine.me.who, self._restarts.told(self._placed_here(), lasting))
-        if found == self._troubles or not (found.troubles or self._troubles.troubles):
+        lately = self._clock.monotonic_ms() - self._said_ms < self._options.say_again_ms
+        if (found == self._troubles and lately) or not (found.troubles or self._troubles.troubles):
             return
         async with asyncio.timeout(self._limits.append_ms / 1000):
             await self._beats.say(found)
-        self._troubles = found
+        self._troubles, self._said_ms = found, self._clock.monotonic_ms()
 
     async def _speak(self) -> None:
         entry = self._machine.entry(self._clock.monotonic_ms())
