@@ -253,6 +253,10 @@ class AgentSession:
         try:
             async with asyncio.timeout(self._limits.append_ms / 1000):
                 await self._log.append(entry)
+        except ValueError as error:  # Names may be as long as the entry from which they are.
+            _log.warning("%s can't be said: %s", type(entry).__name__, error)
+            self._machine.withheld()
+            return
         except (RetriableError, TimeoutError):
             now_ms = self._clock.monotonic_ms()
             reads = self._machine.up_to_date(now_ms) and now_ms - asked_ms < 2 * self._limits.append_ms
