@@ -353,6 +353,9 @@ class AgentSession:
 
     def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
         """Once no older process of the unit is left here, which has its working directory."""
+        if why := self._processes.stuck(unit, now_ms):
+            self._tell(f"can't run {'/'.join(map(str, unit))}: {why}")
+            self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
         if not self._processes.is_free(unit) or not self._restarts.may_start(unit, generation, now_ms):
             return
         placement = AgentPlacement(self.replica.founded_ms, generation)
