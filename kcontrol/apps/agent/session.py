@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import (
@@ -20,6 +19,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
     LogCutError,
 )
 from kcontrol.apps.agent.burials import Burials
+from kcontrol.apps.agent.commands import Commands
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
@@ -36,7 +36,7 @@ from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Place, Replica, Unit
+from kcontrol.core.cluster.model import COORDINATOR, STANDBY, Place, Replica, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
 from kcontrol.core.cluster.work import RunningUnit, wanted
@@ -44,18 +44,6 @@ from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
-
-
-class Commands(Protocol):
-    """What is run for units."""
-
-    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
-        """None: it is not known yet. Raises ConfigurationError if it can't be run here."""
-        ...
-
-    def keep(self, packages: Collection[str]) -> None:
-        """Others belong to no job that is active."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +355,9 @@ class AgentSession:
                 number_file = self._processes.number_file(unit, generation)
                 command = (*command, "--number-from", str(number_file))
             pid = self._processes.start(unit, generation, command, placement.founded_ms)
+        except RetriableError as error:
+            self._restarts.not_known(unit, generation, str(error), now_ms)
+            return
         except (ConfigurationError, OSError) as error:
             self._not_started(unit, generation, error, now_ms)
             return
