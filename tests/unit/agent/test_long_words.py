@@ -15,6 +15,7 @@ from kcontrol.core.cluster.model import TaskSpec
 from kcontrol.wire.cluster import MAX_ENTRY_BYTES, entry_bytes
 from tests.support.patience import HANG_S
 from tests.unit.agent.session import Log, Session
+from tests.unit.agent.test_polling import NoSnapshots
 
 OUTSIDE = f"{FILE}/x"
 OPTIONS = SessionOptions(poll_ms=1, restart_ms=0)
@@ -38,7 +39,7 @@ def failures(folder: Path, said: Callable[[list[TaskFailed]], bool], *jobs: Subm
     assert all(entry_bytes(entry) for entry in entries), "anybody may write them"
 
     async def play() -> list[TaskFailed]:
-        with Session(folder / "agent", log := AsBytes(entries), OPTIONS) as life:
+        with Session(folder / "agent", log := AsBytes(entries), OPTIONS, store=NoSnapshots()) as life:
             life.session._command = NodeCommands(folder, "nobody:1", folder)
             running = asyncio.create_task(life.session.run())
             found: list[TaskFailed] = []

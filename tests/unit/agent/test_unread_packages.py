@@ -21,6 +21,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.packages import PACKAGE, package_of
 from tests.support.patience import HANG_S
 from tests.unit.agent.session import Beats, Log, Session
+from tests.unit.agent.test_polling import NoSnapshots
 
 CODE = package_of("p.py", {"p.py": b"pass\n"})
 LOG: list[ClusterEntry] = [
@@ -56,7 +57,7 @@ def play(folder: Path, answer: Exception, known: Callable[[Log, Told], Any]) -> 
 
     async def until_known() -> Any:
         options = SessionOptions(poll_ms=1, restart_ms=1, longest_restart_ms=4)
-        with Session(folder / "agent", log := Log(LOG), options) as life:
+        with Session(folder / "agent", log := Log(LOG), options, store=NoSnapshots()) as life:
             packages = Unread(folder / "packages", answer)
             life.session._command = NodeCommands(None, "nobody:1", folder, packages)
             life.session._beats = cast(Any, told := Told())
