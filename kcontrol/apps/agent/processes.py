@@ -213,8 +213,8 @@ class HostProcesses:
         return not any(known == unit for known, _ in self._all)
 
     def stuck(self, unit: Unit, now_ms: int) -> str:
-        """Why no process of this unit can be started, in words: one was told to end, and killed, long ago, and is there still. It
-        waits for a disk that does not answer, or is another user's. '': there is none."""
+        """Why no process of this unit can be started, in words: one was told to end, and killed, long ago, and is there still.
+        It waits for a disk that does not answer, or is another user's. '': there is none."""
         for (known, _), one in self._all.items():
             told = one.told_to_end_ms
             if known == unit and told is not None and now_ms - told >= self._kill_after_ms + self._stuck_ms:

@@ -101,8 +101,8 @@ def _is_in_vain(one: EndedProcess) -> bool:
 
 
 def _sentence(unit: Unit, last: _LastEnd) -> str:
-    name = "coordinator" if unit == COORDINATOR else "/".join(map(str, unit))
+    name = "coordinator" if unit == COORDINATOR else "/".join(map(str, unit))[:_TOLD_CHARACTERS]
     return (
-        f"{name[:_TOLD_CHARACTERS]} was started {last.times} times in vain, and will be again after {last.pause_ms / 1000:g} s: "
+        f"{name} was started {last.times} times in vain, and will be again after {last.pause_ms / 1000:g} s: "
         f"{last.why[:_TOLD_CHARACTERS]}"
     )

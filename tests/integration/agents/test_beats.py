@@ -1,4 +1,4 @@
-"""Whoever begins to look at a cluster of agents reads no more beats than tell who lives, however long there have been agents."""
+"""Whoever begins to look at a cluster of agents reads no more beats than tell who lives, however long there were agents."""
 
 from __future__ import annotations
 

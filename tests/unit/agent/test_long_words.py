@@ -35,7 +35,7 @@ def submitted(job: str, package: str) -> SubmitJob:
 
 def failures(folder: Path, said: Callable[[list[TaskFailed]], bool], *jobs: SubmitJob) -> list[TaskFailed]:
     """What the agent has said of these jobs, once it has said so much."""
-    entries = [Prepare("a", "a-1", slots=len(jobs)), *jobs]
+    entries: list[ClusterEntry] = [Prepare("a", "a-1", slots=len(jobs)), *jobs]
     assert all(entry_bytes(entry) for entry in entries), "anybody may write them"
 
     async def play() -> list[TaskFailed]:

@@ -56,7 +56,9 @@ def test_what_can_not_be_ended_is_the_failure_of_what_would_come_after_it(
         assert (said.job, said.generation, said.useless) == ("job", 2, False)
         assert said.error == f"process {pid}, which ran it before, can't be ended here"
         life.work()
-    assert [what for what in life.told if "can't be ended" in what] == [f"can't run job/nodes/0: {said.error}"]
+    assert [what for what in life.told if "can't be ended" in what] == [
+        f"can't run job/nodes/0: {said.error}"
+    ]
     assert caplog.text.count("can't be told to end") == 1, "however often it is told to"
     os.killpg(pid, signal.SIGKILL)
     until(lambda: not life.processes.tend(now.at_ms) and life.processes.is_free(UNIT), "it has ended", HANG_S)

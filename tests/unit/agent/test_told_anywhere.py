@@ -20,7 +20,9 @@ def test_words_of_a_node_that_the_hosts_encoding_does_not_have_end_no_agent(
     async def checked(*_: object) -> None:
         pass
 
-    async def serve(_cluster: object, _options: object, _commands: object, tell: Callable[[str], None]) -> None:
+    async def serve(
+        _cluster: object, _options: object, _commands: object, tell: Callable[[str], None]
+    ) -> None:
         tell("ended: a → b")
         tell("goes on")
 

@@ -62,9 +62,11 @@ def play(folder: Path, answer: Exception, known: Callable[[Log, Told], Any]) -> 
             life.session._command = NodeCommands(None, "nobody:1", folder, packages)
             life.session._beats = cast(Any, told := Told())
             running = asyncio.create_task(life.session.run())
+            found = None
             async with asyncio.timeout(HANG_S):
-                while not (found := known(log, told)) and not running.done():
+                while not found and not running.done():
                     await asyncio.sleep(0.01)
+                    found = known(log, told)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             return found

@@ -19,7 +19,7 @@ _NEWEST = {
     "segment.ms": "3600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-"""What is not the newest of its key goes soon: whoever reads the topic reads all of it, and an agent beats every few seconds."""
+"""What is not the newest of its key goes soon: packages are read with all that is there, and agents beat every few seconds."""
 _NEEDS = (Operation.READ, Operation.WRITE)
 
 

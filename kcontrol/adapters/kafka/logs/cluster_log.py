@@ -30,7 +30,7 @@ OF_ANOTHER_LOG = (
 
 
 NEWEST_BEATS = 20_000
-"""Whoever begins to look reads so many records at most, however many there are: all who live have said more than one of them."""
+"""Whoever begins to look reads so many records at most, however many there are: all who live have said some of them."""
 
 
 class LogCutError(KcontrolError):
