@@ -150,13 +150,20 @@ def agent(
     def tell(what: str) -> None:
         facts = {"agent": own, "pid": os.getpid(), "told": what}
         with suppress(OSError):  # To a file on a disk that is full: what it does goes on.
-            click.echo(json.dumps(facts) if as_json else f"agent {own} {what}")
+            _show(json.dumps(facts) if as_json else f"agent {own} {what}")
 
     session = SessionOptions(coordinator=commands.coordinator(own))
     options = AgentOptions(own, slots, found, folder, round(kill_after_s * 1000), leaves, session)
     if archives:
         make_in_background()
     asyncio.run(serve(cluster, options, commands, tell))
+
+
+def _show(line: str) -> None:
+    try:
+        click.echo(line)
+    except UnicodeEncodeError:  # What nodes say last has letters that this host's locale may not have.
+        click.echo(line.encode("ascii", "backslashreplace").decode())
 
 
 def _trusted(file: Path) -> TrustedKeys:

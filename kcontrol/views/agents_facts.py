@@ -93,7 +93,7 @@ class AgentFacts(Facts):
     watches: str | None = Field(description="Whose beats it listens for; null if nobody's.")
     behind: int | None = Field(
         description="Entries of the log that it had not applied when it was heard last; null if it was not "
-        "heard in this incarnation."
+        "heard in this incarnation, or not lately."
     )
     differs_from: list[str] = Field(
         description="Agents that have made another value of the cluster's log, at the newest offset of which its digest and "

@@ -116,8 +116,8 @@ class ClusterView:
             return await self._log.read_to_end()
 
     async def seen(self) -> ClusterSeen:
-        """The value at the end of the log, and what its agents have said of themselves since there were beats: of each that is
-        known the newest. Raises as `look`, and RetriableError."""
+        """The value at the end of the log, and what its agents have said of themselves lately: of each that is known the
+        newest. Raises as `look`, and RetriableError."""
         known = lives(await self.look())
         beats = await self._beats.read_to_end(newest=True)
         self._marks.hear(beats)

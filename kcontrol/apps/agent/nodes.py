@@ -66,7 +66,8 @@ class NodeCommands:
         self._work_dir = work_dir
 
     def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
-        """None while the code is on its way. Raises ConfigurationError: it is not there, or may not be run here."""
+        """None while the code is on its way. Raises ConfigurationError: it is not there, or may not be run here.
+        RetriableError: it can't be read now."""
         if job.package.startswith(PACKAGE):
             return self._packaged(job, unit, placement)
         return self._node(self._file(job.package), job, unit, placement)

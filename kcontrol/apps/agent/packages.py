@@ -4,7 +4,6 @@ were submitted, file for file."""
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import stat
@@ -15,15 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcontrol.adapters.kafka.logs.cluster_packages import KafkaPackages, SignedPackage
-from kcontrol.errors import ConfigurationError, DamagedRecordError, KcontrolError, NotFoundError
+from kcontrol.errors import (
+    AccessError,
+    ConfigurationError,
+    DamagedRecordError,
+    KcontrolError,
+    NotFoundError,
+    RetriableError,
+    TopicError,
+)
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.packages import CodePackage, is_package_name
 
 if TYPE_CHECKING:
     # Whoever checks no signature does not load the library for them.
     from kcontrol.apps.agent.trust import TrustedKeys
-
-_log = logging.getLogger("kcontrol.agent")
 
 TIMEOUT_S = 60.0
 """For one package to be read."""
@@ -40,7 +45,8 @@ class HostPackages:
     def package(self, name: str) -> CodePackage | None:
         """What was submitted, by somebody who is trusted; None while it is being read.
 
-        Raises ConfigurationError: there is no such package, it is damaged, or not signed.
+        Raises ConfigurationError: there is no such package, it is damaged, or not signed; or there is no topic of packages that
+        may be read. RetriableError: it can't be read now, and the next call tries again.
         """
         if not is_package_name(name):
             raise ConfigurationError(f"{name!r} is no package")
@@ -77,11 +83,10 @@ class HostPackages:
         del self._reading[name]
         try:
             return reading.result()
-        except (NotFoundError, DamagedRecordError) as error:
+        except (NotFoundError, DamagedRecordError, TopicError, AccessError) as error:
             raise ConfigurationError(str(error)) from error
         except (KcontrolError, TimeoutError) as error:
-            _log.info("package %s can't be read now: %s", name, error or "no answer")
-            return None
+            raise RetriableError(f"package {name} can't be read now: {str(error) or 'no answer'}") from error
 
     async def _from_kafka(self, name: str) -> SignedPackage:
         packages = KafkaPackages(self._settings)

@@ -44,6 +44,8 @@ _JOB = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
 _TASK = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 """No hyphen: so no two units have the same folder."""
 _YOUNG_S = 2.0
+STUCK_MS = 60_000
+"""Whoever is there still so long after SIGKILL can't be ended."""
 _TOLD_AGAIN = 3
 """Whoever is told to end so soon after it was started is told again: its keeper hears the first, and its command, which has not
 begun, does not."""
@@ -53,7 +55,7 @@ begun, does not."""
 class HostProcess:
     """One of them. folder: where what is known of it lies. identity: as of `identity_of`. founded_ms: which log of agents
     its generation is of; 0 if that was not written down, by an older version. told_to_end_ms:
-    when it was sent SIGTERM. again: so often it is still to be sent."""
+    when it was sent SIGTERM. again: so often it is still to be sent. refused: that it may not be sent was said."""
 
     unit: Unit
     generation: int
@@ -65,6 +67,7 @@ class HostProcess:
     moved_ms: int | None = None
     told_to_end_ms: int | None = None
     again: int = 0
+    refused: bool = False
     child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -119,9 +122,10 @@ class HostProcess:
         except ProcessLookupError:
             pass
         except PermissionError as error:
-            _log.warning(
-                "%s: the processes of group %d can't be told to end: %s", self.folder.name, self.pid, error
-            )
+            if not self.refused:
+                what = "%s: the processes of group %d can't be told to end: %s"
+                _log.warning(what, self.folder.name, self.pid, error)
+            self.refused = True
 
     def _has_the_number(self) -> bool:
         """A number is given away once no group has it either: where another process has it, this group is gone; where none
@@ -172,11 +176,12 @@ class EndedProcess:
 
 
 class HostProcesses:
-    """All of them. kill_after_ms: SIGKILL so long after SIGTERM."""
+    """All of them. kill_after_ms: SIGKILL so long after SIGTERM. stuck_ms: who is there still so long after that can't be
+    ended."""
 
-    def __init__(self, folder: Path, kill_after_ms: int) -> None:
+    def __init__(self, folder: Path, kill_after_ms: int, stuck_ms: int = STUCK_MS) -> None:
         self._folder = folder
-        self._kill_after_ms = kill_after_ms
+        self._kill_after_ms, self._stuck_ms = kill_after_ms, stuck_ms
         self._all: dict[tuple[Unit, int], HostProcess] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
@@ -206,6 +211,15 @@ class HostProcesses:
     def is_free(self, unit: Unit) -> bool:
         """Whether no process of this unit, of whatever generation, is there any more."""
         return not any(known == unit for known, _ in self._all)
+
+    def stuck(self, unit: Unit, now_ms: int) -> str:
+        """Why no process of this unit can be started, in words: one was told to end, and killed, long ago, and is there still.
+        It waits for a disk that does not answer, or is another user's. '': there is none."""
+        for (known, _), one in self._all.items():
+            told = one.told_to_end_ms
+            if known == unit and told is not None and now_ms - told >= self._kill_after_ms + self._stuck_ms:
+                return f"process {one.pid}, which ran it before, can't be ended here"
+        return ""
 
     def pids(self) -> dict[Unit, int]:
         return {unit: process.pid for (unit, _), process in self._all.items()}

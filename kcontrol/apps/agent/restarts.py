@@ -61,6 +61,10 @@ class Restarts:
         """It could not even be, which is reported."""
         self._note(unit, generation, unit == COORDINATOR, "", now_ms)
 
+    def not_known(self, unit: Unit, generation: int, why: str, now_ms: int) -> None:
+        """What is to be run could not be told, of which another host would know no more."""
+        self._note(unit, generation, True, why, now_ms)
+
     def handed_over(self, unit: Unit) -> None:
         """A process that is there already is this unit from now on."""
         self._all.pop(unit, None)
@@ -97,7 +101,7 @@ def _is_in_vain(one: EndedProcess) -> bool:
 
 
 def _sentence(unit: Unit, last: _LastEnd) -> str:
-    name = "coordinator" if unit == COORDINATOR else "/".join(map(str, unit))
+    name = "coordinator" if unit == COORDINATOR else "/".join(map(str, unit))[:_TOLD_CHARACTERS]
     return (
         f"{name} was started {last.times} times in vain, and will be again after {last.pause_ms / 1000:g} s: "
         f"{last.why[:_TOLD_CHARACTERS]}"

@@ -14,13 +14,14 @@ from kcontrol.adapters.kafka.admin.groups import remove_members
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.burials import Burials
+from kcontrol.apps.agent.commands import Commands
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.remembering import until_there_is_room
 from kcontrol.apps.agent.resizing import ResizeWarden
-from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
+from kcontrol.apps.agent.session import AgentSession, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentMachine

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import (
@@ -20,6 +19,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import (
     LogCutError,
 )
 from kcontrol.apps.agent.burials import Burials
+from kcontrol.apps.agent.commands import Commands
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
@@ -36,7 +36,7 @@ from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import COORDINATOR, STANDBY, ClusterJob, Place, Replica, Unit
+from kcontrol.core.cluster.model import COORDINATOR, STANDBY, Place, Replica, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
 from kcontrol.core.cluster.work import RunningUnit, wanted
@@ -46,25 +46,13 @@ from kcontrol.errors import ConfigurationError, RetriableError
 _log = logging.getLogger("kcontrol.agent")
 
 
-class Commands(Protocol):
-    """What is run for units."""
-
-    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
-        """None: it is not known yet. Raises ConfigurationError if it can't be run here."""
-        ...
-
-    def keep(self, packages: Collection[str]) -> None:
-        """Others belong to no job that is active."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """poll_ms: between two looks at the log, the beats and the processes, and less at the log and the beats where that would be
     late. restart_ms: before a process that has ended is started again. longest_restart_ms: before one that is started again and
     again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
     coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
-    that its version can read."""
+    that its version can read. say_again_ms: before what goes on in vain is said again, for whoever begins to look."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
@@ -72,6 +60,7 @@ class SessionOptions:
     short_life_s: float = 60.0
     coordinator: Sequence[str] = ()
     give_up_ms: int = 300_000
+    say_again_ms: int = 30_000
 
 
 class AgentSession:
@@ -104,7 +93,7 @@ class AgentSession:
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         pauses = Backoff(options.restart_ms, options.longest_restart_ms)
         self._restarts = Restarts(pauses, options.short_life_s)
-        self._troubles = AgentTroubles("", "")
+        self._troubles, self._said_ms = AgentTroubles("", ""), 0
         self._ended: list[EndedProcess] = []
         """What that means is known once the log was read: it may be of another one."""
         self._restored = -1
@@ -231,14 +220,15 @@ class AgentSession:
             await self._say_troubles()
 
     async def _say_troubles(self) -> None:
-        """Once they have changed; whoever begins to look later reads the newest."""
+        """Once they have changed, and again and again: whoever begins to look reads no more than lately was said."""
         lasting = self._processes.lasting(self._options.short_life_s)
         found = AgentTroubles(*self._machine.me.who, self._restarts.told(self._placed_here(), lasting))
-        if found == self._troubles or not (found.troubles or self._troubles.troubles):
+        lately = self._clock.monotonic_ms() - self._said_ms < self._options.say_again_ms
+        if (found == self._troubles and lately) or not (found.troubles or self._troubles.troubles):
             return
         async with asyncio.timeout(self._limits.append_ms / 1000):
             await self._beats.say(found)
-        self._troubles = found
+        self._troubles, self._said_ms = found, self._clock.monotonic_ms()
 
     async def _speak(self) -> None:
         entry = self._machine.entry(self._clock.monotonic_ms())
@@ -251,6 +241,10 @@ class AgentSession:
         try:
             async with asyncio.timeout(self._limits.append_ms / 1000):
                 await self._log.append(entry)
+        except ValueError as error:  # Names may be as long as the entry from which they are.
+            _log.warning("%s can't be said: %s", type(entry).__name__, error)
+            self._machine.withheld()
+            return
         except (RetriableError, TimeoutError):
             now_ms = self._clock.monotonic_ms()
             reads = self._machine.up_to_date(now_ms) and now_ms - asked_ms < 2 * self._limits.append_ms
@@ -347,6 +341,9 @@ class AgentSession:
 
     def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
         """Once no older process of the unit is left here, which has its working directory."""
+        if why := self._processes.stuck(unit, now_ms):
+            self._tell(f"can't run {'/'.join(map(str, unit))}: {why}")
+            self._machine.unit_failed(unit, generation, why, Hope.ELSEWHERE)
         if not self._processes.is_free(unit) or not self._restarts.may_start(unit, generation, now_ms):
             return
         placement = AgentPlacement(self.replica.founded_ms, generation)
@@ -358,6 +355,9 @@ class AgentSession:
                 number_file = self._processes.number_file(unit, generation)
                 command = (*command, "--number-from", str(number_file))
             pid = self._processes.start(unit, generation, command, placement.founded_ms)
+        except RetriableError as error:
+            self._restarts.not_known(unit, generation, str(error), now_ms)
+            return
         except (ConfigurationError, OSError) as error:
             self._not_started(unit, generation, error, now_ms)
             return

@@ -343,7 +343,7 @@ class AgentMachine:
     def unit_failed(self, unit: Unit, generation: int, error: str, hope: Hope = Hope.HERE) -> None:
         """A process of this placement has ended by itself. One that may do better here is reported only when it fails
         again and again."""
-        self._ends.failed((unit, generation), error, hope)
+        self._ends.failed((unit, generation), error[: self._limits.error_characters], hope)
 
     def unit_lasted(self, unit: Unit, generation: int) -> None:
         """It has run for so long that earlier ends of it say nothing."""

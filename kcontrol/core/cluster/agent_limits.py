@@ -13,7 +13,8 @@ class AgentLimits:
     append_ms: after so long without an answer an append is given up. ask_again_ms: what was said is not said again for so
     long. handover_ms: a unit that moved is ended here after so long. backoff_ms, longest_backoff_ms: before joining again,
     doubling. failures: so many of a unit in one placement are reported. marks: digests that are kept. snapshots: the shell
-    can store them. steady_ms: so long the cluster has had another size before jobs follow it.
+    can store them. error_characters: of why a unit has failed, so many are said. steady_ms: so long the cluster has had another
+    size before jobs follow it.
     """
 
     late_beats: int = 4
@@ -27,4 +28,5 @@ class AgentLimits:
     failures: int = 3
     marks: int = 64
     snapshots: bool = True
+    error_characters: int = 4_000
     steady_ms: int = 60_000

@@ -87,6 +87,18 @@ def test_a_node_that_ends_in_vain_is_started_less_and_less_often_and_that_is_tol
     life.disk.close()
 
 
+def test_what_goes_on_in_vain_is_said_again_for_whoever_begins_to_look(tmp_path: Path) -> None:
+    life, now, heard = begun(tmp_path, ReplacedError.exit_code)
+    pauses_s(life, now, 3)
+    for _ in range(4):
+        asyncio.run(life.session._beat())
+        now.at_ms += 20_000
+    first, second = heard.said
+    assert first == second
+    assert first.troubles
+    life.disk.close()
+
+
 @pytest.mark.parametrize("error", [ReplacedError, ClusterError])
 def test_one_that_had_run_for_long_is_started_again_soon(tmp_path: Path, error: type[KcontrolError]) -> None:
     life, now, heard = begun(tmp_path, error.exit_code, short_life_s=0.0)

@@ -13,6 +13,13 @@ from kcontrol.settings.cluster import ClusterSettings
 
 _FOR_EVER = "-1"
 _KEPT = {"cleanup.policy": "delete", "retention.ms": _FOR_EVER, "retention.bytes": _FOR_EVER}
+_NEWEST = {
+    "cleanup.policy": COMPACTED,
+    "message.timestamp.type": "LogAppendTime",
+    "segment.ms": "3600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+"""What is not the newest of its key goes soon: packages are read with all that is there, and agents beat every few seconds."""
 _NEEDS = (Operation.READ, Operation.WRITE)
 
 
@@ -25,8 +32,7 @@ def ensure_cluster_topics(settings: ClusterSettings) -> None:
     for name, what in ((log, "The cluster topic"), (snapshots, "The cluster snapshots topic")):
         state, replication = find_or_make(admin, settings, name, what, 1, _NEEDS, _KEPT)
         refuse_if_wrong(state, what, replication, _wrong(state))
-    compacted = {"cleanup.policy": COMPACTED}
-    state, replication = find_or_make(admin, settings, beats, "The cluster beats topic", 1, _NEEDS, compacted)
+    state, replication = find_or_make(admin, settings, beats, "The cluster beats topic", 1, _NEEDS, _NEWEST)
     check_own_topic(state, "The cluster beats topic", 1, replication)
 
 
@@ -34,8 +40,8 @@ def ensure_packages_topic(settings: ClusterSettings) -> None:
     """The topic with the code of jobs, for whoever writes or runs some. Blocking; raises what `ensure_cluster_topics`
     raises."""
     admin, topic = TopicAdmin(settings), settings.names().cluster_packages_topic()
-    what, compacted = "The cluster packages topic", {"cleanup.policy": COMPACTED}
-    state, replication = find_or_make(admin, settings, topic, what, 1, _NEEDS, compacted)
+    what = "The cluster packages topic"
+    state, replication = find_or_make(admin, settings, topic, what, 1, _NEEDS, _NEWEST)
     check_own_topic(state, what, 1, replication)
 
 

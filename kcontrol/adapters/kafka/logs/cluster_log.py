@@ -29,6 +29,10 @@ OF_ANOTHER_LOG = (
 )
 
 
+NEWEST_BEATS = 20_000
+"""Whoever begins to look reads so many records at most, however many there are: all who live have said some of them."""
+
+
 class LogCutError(KcontrolError):
     """What should be read next was deleted from the log, after a snapshot: that is to be read instead. begin: where the log
     begins."""
@@ -95,20 +99,21 @@ class KafkaBeats:
     """Beats from when this was made on, in their order; one's own among them. troubles: what was said beside them, the newest
     by agent."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, newest_beats: int = NEWEST_BEATS) -> None:
         topic = settings.names().cluster_beats_topic()
         self.troubles: dict[str, AgentTroubles] = {}
+        self._newest_beats = newest_beats
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, 0)
         self._began = False
 
     async def read_to_end(self, newest: bool = False) -> list[Beat]:
-        """What is new since the last call. newest: at the first call, the newest beat of each agent as
-        well."""
+        """What is new since the last call. newest: at the first call, the newest beats as well."""
         if not self._began:
-            if not newest:
-                self._reader.position = await self._reader.end()
+            self._reader.position = begin = await self._reader.begin()
+            end = await self._reader.end()
+            self._reader.position = max(begin, end - self._newest_beats) if newest else end
             self._began = True
         beats = []
         for record in await self._reader.read_to_end():
