@@ -15,16 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from kcontrol.adapters.lake.delta_commits import OUTPUT, PIPELINE, PRINT, STEP, StepCommit
 from kcontrol.adapters.lake.library import errors_told, load_deltalake
 from kcontrol.adapters.lake.record import TableDelivery, gone, table_delivery
 from kcontrol.adapters.lake.types import schema_of
 from kcontrol.core.step.following import Applied
 from kcontrol.errors import DeliveryHaltedError, TargetAwayError
 
-STEP, PRINT = "kcontrol.step", "kcontrol.print"
-"""In the information of each commit that adds a step."""
-LOOKED_AT = 100
-"""So many of the newest commits are looked through for that of the last step, whose print is compared."""
 FORGETS = "delta.setTransactionRetentionDuration"
 """A table with this property forgets after a time which step it has had last: a delivery that stood still for longer would
 begin again."""
@@ -49,14 +46,15 @@ class DeltaSteps:
         self._log_of_commits: tuple[int, int] | None = None
         """Which directory holds it, since the table was read."""
         self._generation = ""
-        self._print: tuple[int, str] = (-1, "")
+        self._last = StepCommit(pipeline, output)
 
     def __str__(self) -> str:
         return str(self._path)
 
     def open(self) -> pa.Schema:
         """See StepTable."""
-        self._generation, self._print = "", (-1, "")
+        self._generation = ""
+        self._last.forget()
         with errors_told(str(self)):
             if self._log_of_commits is None and not self._library.DeltaTable.is_deltatable(str(self._path)):
                 self._make()
@@ -111,7 +109,18 @@ class DeltaSteps:
             if found is None:
                 return None
             step = self._table.transaction_version(self._application(found))
-            return found.applied(step, "" if step is None else self._print_of(step))
+            if step is None:
+                return found.applied(None)
+            if not self._last.is_there(self._table, step):
+                raise self._taken_back(step)
+            return found.applied(step, self._last.print)
+
+    def _taken_back(self, step: int) -> DeliveryHaltedError:
+        return DeliveryHaltedError(
+            f"{self}: was taken back by a RESTORE since step {step} of output {self._output!r} was added to it, which it says "
+            "that it has: find the last step that it holds (kcontrol.step, in DESCRIBE HISTORY), and start once with "
+            "--resync --adopt and --start the step after that"
+        )
 
     def begin(self, log_id: str, step: int) -> None:
         """See StepTable."""
@@ -147,14 +156,15 @@ class DeltaSteps:
             custom_metadata={
                 STEP: now.step,
                 PRINT: now.print,
-                "kcontrol.pipeline": self._pipeline,
-                "kcontrol.output": self._output,
+                PIPELINE: self._pipeline,
+                OUTPUT: self._output,
                 "kcontrol.committed_ms": committed_ms,
             },
             max_commit_retries=0,
             app_transactions=[how.Transaction(self._application(found), now.step)],
         )
         with errors_told(str(self)):
+            before = int(self._table.version())
             try:
                 if first is None:
                     self._table.create_write_transaction(
@@ -175,7 +185,7 @@ class DeltaSteps:
         # The library makes directories that are not there: what it has written where a disk was is not in the table.
         if self._directory() != self._log_of_commits:
             raise gone(str(self))
-        self._print = (now.step, now.print)
+        self._last.added(now.step, now.print, before + 1)
 
     def _application(self, found: TableDelivery) -> str:
         return f"kcontrol/{self._pipeline}/{self._output}/{found.generation}"
@@ -196,18 +206,6 @@ class DeltaSteps:
                 "steps it has, and could be given them twice: take the property away"
             )
         return found
-
-    def _print_of(self, step: int) -> str:
-        if self._print[0] != step:
-            commits = self._table.history(LOOKED_AT)
-            of_step = (
-                each
-                for each in commits
-                if (each.get(STEP), each.get("kcontrol.pipeline"), each.get("kcontrol.output"))
-                == (step, self._pipeline, self._output)
-            )
-            self._print = (step, next((str(each[PRINT]) for each in of_step), ""))
-        return self._print[1]
 
     def _put(self, text: str) -> None:
         how = self._library.transaction.CommitProperties(max_commit_retries=0)

@@ -122,6 +122,7 @@ class ParquetSteps:
     def forget(self) -> None:
         """See StepTable."""
         with self._told():
+            self._delivery()
             self._let_nobody_finish()
             if self._newest() is not None:
                 raise self._not_empty()

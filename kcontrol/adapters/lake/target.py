@@ -21,7 +21,7 @@ from kcontrol.core.step.following import (
     StepVerdict,
     judge_step,
 )
-from kcontrol.errors import DeliveryHaltedError
+from kcontrol.errors import DeliveryHaltedError, ReplacedError
 
 
 class DeliveryTurn(Protocol):
@@ -76,6 +76,8 @@ class LakeTarget:
     def __init__(self, table: StepTable, turn: DeliveryTurn, pipeline: str, rules: BatchRules) -> None:
         self._table, self._turn, self._pipeline, self._rules = table, turn, pipeline, rules
         self._maker: BatchMaker | None = None
+        self._known = 0
+        """The last step in the table, as far as whoever brings the next one has been told."""
         self.kind = table.kind
 
     def __str__(self) -> str:
@@ -117,7 +119,9 @@ class LakeTarget:
         if not self._turn.take():
             return None
         self._table.clear()
-        return self._held()
+        held = self._held()
+        self._known = held.step
+        return held
 
     def beat(self, last_in_log: int) -> None:  # noqa: ARG002 - nobody looks there
         """Say that this is at work. Raises ReplacedError."""
@@ -129,17 +133,23 @@ class LakeTarget:
     def apply(
         self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
     ) -> Delivered:
-        """Add a step whole, with its number, or nothing of it. follows: see `judge_step`. Raises ReplacedError. What
-        iterating `records` raises."""
+        """Add a step whole, with its number, or nothing of it. follows: see `judge_step`. Raises ReplacedError, also if there
+        is a step in between by now: whoever was replaced may still add the one that it had in hand, as long as nothing else
+        was added, and that may be void. What iterating `records` raises."""
         self._turn.beat()
         before = self._held()
+        if self._known < before.step < step:
+            raise ReplacedError(f"{self}: another process has added step {before.step} meanwhile")
         verdict = judge_step(before, step, its_print, follows)
         if verdict is not StepVerdict.NEXT:
+            if verdict is StepVerdict.DUPLICATE:
+                self._known = max(self._known, step)
             return Delivered(verdict, before)
         if self._maker is None:
             raise DeliveryHaltedError(f"{self}: not open")
         now = Applied(self._pipeline, before.log_id, step, its_print)
         self._table.add(now, committed_ms, self._maker.batches(step, records, self._turn.beat))
+        self._known = step
         return Delivered(verdict, before, self._maker.rows, self._maker.bad_rows)
 
     def _held(self) -> Applied:

@@ -141,14 +141,19 @@ class StepRecord:
         """The table that there is now holds what was delivered."""
         self._run("UPDATE {own} SET target_oid = %s " + self._where, (self._table.oid, *self._names))
 
-    def applied(self, now: Applied, committed_ms: int, rows: int, bad_rows: int) -> None:
-        """A step more, in the transaction that applies it."""
-        self._run(
+    def applied(self, now: Applied, committed_ms: int, rows: int, bad_rows: int) -> bool:
+        """A step more, in the transaction that applies it; whether its rows went into the table that has the others. Until the
+        transaction's end no other one can take that one's name."""
+        table = sql.Identifier(self._table.schema, self._table.name).as_string(self._session)
+        changed = self._run(
             "UPDATE {own} SET step = %s, print = %s, rows = rows + %s, bad_rows = bad_rows + %s, "
             "step_committed_at = to_timestamp(%s / 1000.0), applied_at = clock_timestamp(), "
-            "seen_at = clock_timestamp(), last_in_log = greatest(last_in_log, %s) " + self._where,
-            (now.step, now.print, rows, bad_rows, committed_ms, now.step, *self._names),
+            "seen_at = clock_timestamp(), last_in_log = greatest(last_in_log, %s) "
+            + self._where
+            + " AND target_oid = to_regclass(%s)::oid::bigint",
+            (now.step, now.print, rows, bad_rows, committed_ms, now.step, *self._names, table),
         )
+        return bool(changed.rowcount == 1)
 
     def beat(self, holder: str, fence: int, last_in_log: int) -> bool:
         """Say that the holder is there; whether it still is the holder."""

@@ -92,7 +92,13 @@ class RowMaker:
 
     def _deletes(self, fields: Fields) -> bool:
         when = self._rules.delete_when
-        return when is not None and str(fields.get(when[0])) == when[1]
+        if when is None:
+            return False
+        value = fields.get(when[0])
+        if isinstance(value, bool):
+            # As JSON has it, however it is asked for.
+            return str(value).lower() == when[1].lower()
+        return value is not None and str(value) == when[1]
 
     def _row(self, fields: Fields, *, only_keys: bool) -> Texts:
         texts: list[str | None] = []

@@ -145,11 +145,14 @@ class PostgresTarget:
 
     def _adopt(self, held: HeldDelivery) -> None:
         if not self._options.adopts:
-            raise DeliveryHaltedError(
-                f"{self} is not the one that steps up to {held.applied.step} were delivered to: it was made anew or "
-                "restored. If it holds those steps, start once with --adopt; if it is empty, with --resync"
-            )
+            raise self._made_anew(held)
         self._record.adopt()
+
+    def _made_anew(self, held: HeldDelivery) -> DeliveryHaltedError:
+        return DeliveryHaltedError(
+            f"{self} is not the one that steps up to {held.applied.step} were delivered to: it was made anew or "
+            "restored. If it holds those steps, start once with --adopt; if it is empty, with --resync"
+        )
 
     def beat(self, last_in_log: int) -> None:
         """Say that this is at work. Raises ReplacedError: another has taken over."""
@@ -169,7 +172,8 @@ class PostgresTarget:
         """Apply a step whole, with its number, in one transaction; or nothing of it.
 
         follows: see `judge_step`. records: read once, and to their end if the step is applied. Raises
-        ReplacedError: another has taken over. What iterating `records` raises.
+        ReplacedError: another has taken over. DeliveryHaltedError, too: the table is another one by now. What iterating
+        `records` raises.
         """
         with errors_told(str(self)), self._session.transaction():
             held = self._record.read(lock=True)
@@ -181,7 +185,8 @@ class PostgresTarget:
                 return Delivered(verdict, held.applied)
             rows, bad_rows = self._load(step, records)
             now = Applied(self._pipeline, held.applied.log_id, step, its_print)
-            self._record.applied(now, committed_ms, rows, bad_rows)
+            if not self._record.applied(now, committed_ms, rows, bad_rows):
+                raise self._made_anew(held)
         return Delivered(verdict, held.applied, rows, bad_rows)
 
     def _load(self, step: int, records: PlacedRecords) -> tuple[int, int]:

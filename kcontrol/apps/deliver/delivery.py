@@ -126,11 +126,8 @@ class Delivery:
     def _deliver(self) -> None:
         self._target.open()
         log = self._watch.facts()
-        applied = self._target.applied()
-        if self._resync:
-            self._target.forget()
-            self._resync, applied = False, None
-        if applied is None:
+        # Of a target that is begun anew it does not matter what it says, nor that it can't tell.
+        if self._resync or self._target.applied() is None:
             self._begin(log)
         applied = self._wait_for_turn()
         if applied is None:
@@ -183,14 +180,24 @@ class Delivery:
             raise ConfigurationError(
                 f"--start {start}: pipeline {self._pipeline!r} has committed {log.last} steps; give {log.last + 1} at most"
             )
-        new = Applied(self._pipeline, log.log_id, step - 1)
-        verdict = judge_log(new, log)
+        verdict, log = self._judged(Applied(self._pipeline, log.log_id, step - 1), log)
         if verdict is StepVerdict.EXPIRED:
             raise DeliveryHaltedError(
                 f"steps {step} to {log.first - 1} of pipeline {self._pipeline!r} are no longer in the log (keep_steps), so "
-                f"the target can't be filled from step {step} on: --start {log.first} begins with the oldest that is there"
+                f"the target can't be filled from step {step} on: --start {log.oldest} begins with the oldest that is there"
             )
+        if self._resync:
+            self._target.forget()
+            self._resync = False
         self._target.begin(log.log_id, step - 1)
+
+    def _judged(self, applied: Applied, log: LogFacts) -> tuple[StepVerdict, LogFacts]:
+        """And the log, as far as it had to be read for that."""
+        verdict = judge_log(applied, log)
+        if verdict is StepVerdict.EXPIRED:
+            log = self._watch.with_resets(log)
+            verdict = judge_log(applied, log)
+        return verdict, log
 
     def _wait_for_turn(self) -> Applied | None:
         """What the target holds; None: stopped."""
@@ -210,12 +217,15 @@ class Delivery:
     def _refuse_other_log(self, applied: Applied) -> LogFacts:
         waited = 0.0
         while True:
-            log = self._watch.facts()
-            verdict = judge_log(applied, log)
+            verdict, log = self._judged(applied, self._watch.facts())
             if not verdict.halts:
                 return log
             why = sentence(verdict, str(self._target), applied, log)
-            if waited >= self._options.settle_s or self._stopped.is_set() or not _may_pass(applied, log):
+            if (
+                waited >= self._options.settle_s
+                or self._stopped.is_set()
+                or not _may_pass(verdict, applied, log)
+            ):
                 raise DeliveryHaltedError(why)
             if not waited:
                 _log.info("looking again for %g s: %s", self._options.settle_s, why)
@@ -237,7 +247,9 @@ class Delivery:
             step.skip()
         self._watch.delivered(max(step.number, done.before.step))
         self._progress.delivered(max(step.number, done.before.step), done)
-        self._recovered()
+        # That the last one is there again says nothing of the next one, by which the last try may have failed.
+        if done.verdict is StepVerdict.NEXT:
+            self._recovered()
 
     def _records(self, step: StreamedStep) -> PlacedRecords:
         def every() -> Iterator[tuple[bytes | None, bytes | None, RecordPlace]]:
@@ -260,9 +272,8 @@ class Delivery:
             self._progress.back()
 
 
-def _may_pass(applied: Applied, log: LogFacts) -> bool:
+def _may_pass(verdict: StepVerdict, applied: Applied, log: LogFacts) -> bool:
     """A broker may have shown an old end, or the log of a pipeline that was deleted and made anew since."""
-    verdict = judge_log(applied, log)
     return verdict is StepVerdict.BEYOND or (
         verdict is StepVerdict.FOREIGN and applied.pipeline == log.pipeline
     )

@@ -8,9 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.core.log.resets import Resets, resets_in
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.core.step.following import LogFacts
 from kcontrol.errors import TopicError
@@ -46,6 +49,13 @@ class LogWatch:
         found = self._client.start(read).result()
         self._see(found.last, None)
         return found
+
+    def with_resets(self, log: LogFacts) -> LogFacts:
+        """The same, with all resets that are in it, for which it is read from its beginning to its end. Raises as `facts`."""
+        read = until_deadline(
+            partial(self._resets, log.log_id), "looking for resets in the log of steps", _log
+        )
+        return replace(log, resets=self._client.start(read).result())
 
     def begin(self) -> None:
         """Go on looking for new steps until `close`."""
@@ -120,6 +130,16 @@ class LogWatch:
         finally:
             await steps.close()
         return LogFacts(self._pipeline, log_id, first.step if first else 0, last)
+
+    async def _resets(self, log_id: str) -> Resets:
+        steps = KafkaStepsLog(self._settings, self._pipeline)
+        try:
+            steps.begin_at_start()
+            found = resets_in(await steps.read_resets())
+            # Those of another log say nothing of this one.
+            return found if await steps.log_id() == log_id else ()
+        finally:
+            await steps.close()
 
     async def _follow(self) -> None:
         async def stand_at_the_end() -> None:

@@ -65,8 +65,9 @@ class Progress:
         self._observer = observer
 
     def running(self, step: int) -> None:
-        """It has its turn. step: the last one that the target holds."""
-        self._set(state=DeliveryState.RUNNING, step=step)
+        """It has its turn. step: the last one that the target holds. After a fault it is away still, until it is `back`."""
+        is_away = self.facts.state is DeliveryState.AWAY
+        self._set(state=DeliveryState.AWAY if is_away else DeliveryState.RUNNING, step=step)
 
     def standing_by(self) -> None:
         """Another process has the delivery."""

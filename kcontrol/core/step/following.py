@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kcontrol.core.log.resets import Resets, next_after
 from kcontrol.core.model import StepBoundary
 
 
@@ -60,12 +61,18 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """A log of steps. log_id: the topic's id. first: the oldest step in it; last: the newest; 0 and 0 if there is
-    none."""
+    none. resets: those in it, if they were looked for."""
 
     pipeline: str
     log_id: str
     first: int
     last: int
+    resets: Resets = ()
+
+    @property
+    def oldest(self) -> int:
+        """The first step that can be begun with: before one that is void there is none to stand behind."""
+        return next_after(self.resets, self.first - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +101,13 @@ PlacedRecords = Iterable[tuple[bytes | None, bytes | None, RecordPlace]]
 
 
 def judge_log(applied: Applied, log: LogFacts) -> StepVerdict:
-    """Whether the target can go on with this log: NEXT, or why not."""
+    """Whether the target can go on with this log: NEXT, or why not. EXPIRED is final only where `resets` were looked for: of
+    steps that a reset has made void the target needs none."""
     if (applied.pipeline, applied.log_id) != (log.pipeline, log.log_id):
         return StepVerdict.FOREIGN
     if applied.step > log.last:
         return StepVerdict.BEYOND
-    if applied.step + 1 < log.first:
+    if next_after(log.resets, applied.step) < log.first:
         return StepVerdict.EXPIRED
     return StepVerdict.NEXT
 
@@ -132,9 +140,9 @@ def sentence(verdict: StepVerdict, where: str, applied: Applied, log: LogFacts, 
             )
         case StepVerdict.EXPIRED:
             return (
-                f"{where} holds step {applied.step} and needs step {applied.step + 1} of pipeline {log.pipeline!r}; "
-                f"the oldest in the log is {log.first} (keep_steps). Empty the target and begin again with --resync "
-                f"--start {log.first} if what is missing may be"
+                f"{where} holds step {applied.step} and needs step {next_after(log.resets, applied.step)} of pipeline "
+                f"{log.pipeline!r}; the oldest in the log is {log.oldest} (keep_steps). Empty the target and begin again with "
+                f"--resync --start {log.oldest} if what is missing may be"
             )
         case StepVerdict.GAP:
             return (

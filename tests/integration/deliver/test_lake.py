@@ -162,6 +162,37 @@ def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_fac
     assert rows_of(life.kind, life.path) == expected_rows([1, 4])
 
 
+def test_nothing_is_added_behind_a_void_step_that_a_zombie_adds_late(
+    life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    """It had step 2 in hand when the pipeline was reset, and its heir has found step 1 there."""
+    maker = StepsMaker(settings, topic_factory)
+    for step in (1, 2):
+        maker.step(step, outputs(step))
+    life = dataclasses.replace(life, settings=maker.settings, until=4)
+    zombie = start(dataclasses.replace(life, until=2, at="made", nth=4, signal=signal.SIGSTOP))
+    until_stopped(zombie)
+    maker.reset(3, to_step=1)
+    progress = Until(life.until)
+    with ThreadPoolExecutor(1) as pool:
+        heir = pool.submit(live, life, progress)
+        until(
+            lambda: progress.facts.state is DeliveryState.RUNNING or heir.done(), "it has the delivery", 120
+        )
+        wake(zombie)
+        if life.kind != "parquet":
+            assert ended(zombie) == 0
+        maker.step(4, outputs(4))
+        if life.kind == "parquet":
+            heir.result(120)
+            assert ended(zombie) == 0, "it was refused, and has found the rest there"
+            assert rows_of(life.kind, life.path) == expected_rows([1, 4])
+            return
+        with pytest.raises(DeliveryHaltedError, match="of which 2 to 2 are void since a reset"):
+            heir.result(120)
+    _check(life, 1, 2)
+
+
 def _other_log(life: LakeLife) -> None:
     if life.kind == "parquet":
         path = life.path / "_kcontrol" / "delivery.json"
@@ -219,6 +250,22 @@ def test_other_writers_may_commit_to_the_table_of_delta_lake(log: StepsMaker, tm
         *_rows(*EVERY),
     ]
     assert steps_of("delta", path) == list(EVERY)
+
+
+def test_a_table_of_delta_lake_that_was_restored_does_not_go_on_without_the_rows(
+    log: StepsMaker, tmp_path: Path
+) -> None:
+    life = LakeLife(log.settings, "delta", tmp_path / "rows", until=5)
+    live(life)
+    table = DeltaTable(str(life.path))
+    table.restore(next(each["version"] for each in table.history() if each.get("kcontrol.step") == 2))
+    whole = dataclasses.replace(life, until=STEPS)
+    with pytest.raises(DeliveryHaltedError, match="taken back by a RESTORE since step 5"):
+        live(whole)
+    assert rows_of(life.kind, life.path) == _rows(1, 2)
+    options = dataclasses.replace(life.options, resync=True, start="3")
+    live(dataclasses.replace(whole, adopts=True, options=options))
+    assert rows_of(life.kind, life.path) == _rows(*EVERY)
 
 
 def test_what_is_not_fit_halts_before_anything_is_written(life: LakeLife, tmp_path: Path) -> None:

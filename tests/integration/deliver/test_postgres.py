@@ -213,6 +213,35 @@ def test_a_target_that_goes_back_under_a_delivery_is_a_gap(life: Life, database:
     assert "holds step 2, and the next one to apply is step 6: steps 3 to 5 are missing in it" in reason
 
 
+@pytest.mark.parametrize("keys", [(), ("key",)])
+@pytest.mark.parametrize(
+    "made_anew",
+    [
+        f"DROP TABLE {TABLE}; {{table}}",
+        f"ALTER TABLE {TABLE} RENAME TO rows_of_before; {{table}}",
+    ],
+)
+def test_a_table_that_is_made_anew_under_a_delivery_gets_nothing(
+    life: Life, database: Database, made_anew: str, keys: tuple[str, ...]
+) -> None:
+    """Else it would have the later steps alone, and the row of the delivery would say that it has all of them."""
+    table = UPSERT if keys else APPEND
+    database.run(table)
+    target = dataclasses.replace(life, keys=keys).target()
+    target.open()
+    target.begin("log", 0)
+    assert target.take() is not None
+    row = [(None, b'{"step": 1, "key": 1, "value": 1}', RecordPlace(0, 0))]
+    assert target.apply(1, "print", 0, row, 0).rows == 1
+    for statement in made_anew.format(table=table).split("; "):
+        database.run(statement)
+    with pytest.raises(DeliveryHaltedError, match="is not the one that steps up to 1 were delivered to"):
+        target.apply(2, "print", 0, row, 1)
+    target.close()
+    assert _rows(database) == []
+    assert database.run("SELECT step FROM kcontrol_steps") == [(1,)]
+
+
 def test_all_of_it_again_needs_an_empty_table(life: Life, database: Database) -> None:
     database.run(APPEND)
     live(life)

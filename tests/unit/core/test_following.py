@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kcontrol.core.log.resets import Resets, VoidSteps
 from kcontrol.core.step.following import (
     Applied,
     LogFacts,
@@ -45,6 +46,28 @@ def test_a_log_goes_on_where_the_target_ends_or_does_not(applied: Applied, verdi
 def test_an_empty_target_goes_with_an_empty_log_and_with_a_whole_one() -> None:
     assert judge_log(_applied(0), LogFacts("orders", "log-1", 0, 0)) is StepVerdict.NEXT
     assert judge_log(_applied(0), LogFacts("orders", "log-1", 1, 9)) is StepVerdict.NEXT
+
+
+@pytest.mark.parametrize(
+    ("held", "resets", "verdict"),
+    [
+        (2, (VoidSteps(2, 6),), StepVerdict.NEXT),
+        (2, (VoidSteps(2, 4), VoidSteps(4, 6)), StepVerdict.NEXT),
+        (2, (VoidSteps(2, 4),), StepVerdict.NEXT),
+        (2, (VoidSteps(3, 6),), StepVerdict.EXPIRED),
+        (1, (VoidSteps(2, 6),), StepVerdict.EXPIRED),
+    ],
+)
+def test_void_steps_that_are_gone_are_not_missed(held: int, resets: Resets, verdict: StepVerdict) -> None:
+    """The log begins with step 5."""
+    assert judge_log(_applied(held), replace(LOG, resets=resets)) is verdict
+
+
+def test_it_can_be_begun_with_the_oldest_step_or_with_the_first_behind_void_ones() -> None:
+    assert LOG.oldest == 5
+    for resets in ((VoidSteps(2, 6),), (VoidSteps(4, 6),)):
+        assert replace(LOG, resets=resets).oldest == 7
+    assert replace(LOG, resets=(VoidSteps(5, 7),)).oldest == 5
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""A log that seems to be another one, or shorter than what was delivered, is looked at again before a delivery halts."""
+"""A log that seems to be another one, or shorter than what was delivered, is looked at again before a delivery halts; one that
+has lost void steps alone does not halt it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +14,7 @@ from kcontrol.apps.deliver.delivery import Delivery, DeliveryOptions
 from kcontrol.apps.deliver.log_watch import LogWatch
 from kcontrol.apps.deliver.progress import DeliveryState, Progress
 from kcontrol.apps.deliver.target import Target
+from kcontrol.core.log.resets import Resets, VoidSteps
 from kcontrol.core.step.following import Applied, Guarantee, LogFacts
 from kcontrol.errors import DeliveryHaltedError
 from kcontrol.settings.cluster import ClusterSettings
@@ -41,16 +44,19 @@ class _Target:
 
 
 class _Watch:
-    """Shows these logs one after the other, and the last one ever after."""
+    """Shows these logs one after the other, and the last one ever after. resets: that are in it."""
 
     lag_steps, given, last = 0, 5, 5
 
-    def __init__(self, *shown: LogFacts) -> None:
-        self.shown, self.looks = list(shown), 0
+    def __init__(self, *shown: LogFacts, resets: Resets = ()) -> None:
+        self.shown, self.resets, self.looks = list(shown), resets, 0
 
     def facts(self) -> LogFacts:
         self.looks += 1
         return self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
+
+    def with_resets(self, log: LogFacts) -> LogFacts:
+        return replace(log, resets=self.resets)
 
     def begin(self) -> None: ...
 
@@ -113,3 +119,21 @@ def test_another_pipeline_and_steps_that_are_gone_halt_it_at_once(monkeypatch: p
         with pytest.raises(DeliveryHaltedError):
             _run(monkeypatch, watch)
         assert watch.looks == 2
+
+
+@pytest.mark.parametrize("resets", [(VoidSteps(5, 8),), (VoidSteps(5, 6), VoidSteps(6, 8))])
+def test_of_void_steps_that_are_gone_none_is_missing(monkeypatch: pytest.MonkeyPatch, resets: Resets) -> None:
+    """After step 5 comes 9, and keep_steps has dropped 5 and 6."""
+    for first in (7, 8, 9):
+        watch = _Watch(LogFacts("p", "new", first, 12), resets=resets)
+        assert _run(monkeypatch, watch).facts.state is DeliveryState.STOPPED
+
+
+def test_a_step_that_is_not_void_is_missing_and_it_says_where_can_be_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = _Watch(LogFacts("p", "new", 8, 12), resets=(VoidSteps(6, 9),))
+    with pytest.raises(
+        DeliveryHaltedError, match=r"needs step 6 .* the oldest in the log is 10 .* --start 10 "
+    ):
+        _run(monkeypatch, watch)

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake that steps can't be delivered to exactly once."""
+"""Tables of Delta Lake that steps can't be delivered to exactly once, and those that were taken back."""
 
 from __future__ import annotations
 
@@ -37,3 +37,84 @@ def test_so_is_one_that_is_told_to_forget_while_a_delivery_goes_on(tmp_path: Pat
     with pytest.raises(DeliveryHaltedError, match="which steps it has"):
         steps.read()
     assert DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist() == [1, 2]
+
+
+def _delivered(path: Path, *steps: int, others: int = 0) -> DeltaSteps:
+    """A delivery of these steps, each with a row that has its number. others: commits behind them that are not its own."""
+    table = DeltaSteps(path, "p", "out", "n BIGINT")
+    table.open()
+    if table.read() is None:
+        table.begin("log", 0)
+    for step in steps:
+        table.read()
+        table.add(Applied("p", "log", step, f"print {step}"), 0, iter([_rows(step)]))
+    for number in range(others):
+        DeltaTable(str(path)).alter.set_table_properties({"other": str(number)}, raise_if_not_exists=False)
+    return table
+
+
+def _foreign(path: Path) -> None:
+    """A row of another writer."""
+    write_deltalake(str(path), pa.Table.from_batches([_rows(7)]), mode="append")
+
+
+def _version_of(path: Path, step: int) -> int:
+    commits = DeltaTable(str(path)).history()
+    return next(int(each["version"]) for each in commits if each.get("kcontrol.step") == step)
+
+
+def _opened(path: Path) -> DeltaSteps:
+    table = DeltaSteps(path, "p", "out")
+    table.open()
+    return table
+
+
+@pytest.mark.parametrize("others", [0, 120])
+def test_a_table_that_was_restored_to_before_its_last_step_halts_instead_of_going_on_without_the_rows(
+    tmp_path: Path, others: int
+) -> None:
+    """RESTORE takes back rows, and not the numbers of transactions."""
+    path = tmp_path / "table"
+    running = _delivered(path, 1, 2, 3, others=others)
+    DeltaTable(str(path)).restore(_version_of(path, 2))
+    for table in (running, _opened(path)):
+        with pytest.raises(DeliveryHaltedError, match="taken back by a RESTORE since step 3 of output 'out'"):
+            table.read()
+    DeltaTable(str(path)).alter.set_table_properties({"other": "more"}, raise_if_not_exists=False)
+    with pytest.raises(DeliveryHaltedError, match="--resync --adopt"):
+        _opened(path).read()
+
+    again = DeltaSteps(path, "p", "out", adopts=True)
+    again.open()
+    again.forget()
+    again.begin("log", 2)
+    for step in (3, 4):
+        assert again.read() is not None
+        again.add(Applied("p", "log", step, f"print {step}"), 0, iter([_rows(step)]))
+    for table in (again, _opened(path)):
+        assert table.read() == Applied("p", "log", 4, "print 4")
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_a_table_that_was_restored_to_what_has_its_last_step_goes_on(tmp_path: Path) -> None:
+    """Also one that was taken back, and then brought forward again."""
+    path = tmp_path / "table"
+    running = _delivered(path, 1, 2)
+    _foreign(path)
+    DeltaTable(str(path)).restore(_version_of(path, 2))
+    for table in (running, _opened(path)):
+        assert table.read() == Applied("p", "log", 2, "print 2")
+    whole = DeltaTable(str(path)).version()
+    DeltaTable(str(path)).restore(_version_of(path, 1))
+    gone = DeltaTable(str(path)).version()
+    with pytest.raises(DeliveryHaltedError, match="taken back by a RESTORE"):
+        running.read()
+    _foreign(path)
+    DeltaTable(str(path)).restore(gone)
+    with pytest.raises(DeliveryHaltedError, match="taken back by a RESTORE"):
+        _opened(path).read()
+    DeltaTable(str(path)).restore(whole)
+    for table in (running, _opened(path)):
+        assert table.read() == Applied("p", "log", 2, "print 2")
+    running.add(Applied("p", "log", 3, "print 3"), 0, iter([_rows(3)]))
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()) == [1, 2, 3]

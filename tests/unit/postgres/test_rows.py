@@ -77,6 +77,28 @@ def test_a_field_may_say_that_its_row_is_deleted() -> None:
     assert maker.make(None, _json(op="u", id=7, name="x")) == Row(("7", "x", None))
 
 
+@pytest.mark.parametrize(
+    ("asked", "value", "deleted"),
+    [
+        ("true", True, True),
+        ("True", True, True),
+        ("true", False, False),
+        ("false", False, True),
+        ("true", "true", True),
+        ("true", "True", False),
+        ("1", 1, True),
+        ("1", True, False),
+        ("None", None, False),
+    ],
+)
+def test_what_says_so_is_compared_as_it_stands_in_the_record(
+    asked: str, value: object, deleted: bool
+) -> None:
+    """Else `--delete-when gone=true` would keep each row whose record says true."""
+    maker = RowMaker(COLUMNS, RowRules("json", keys=("id",), delete_when=("gone", asked)))
+    assert maker.make(None, _json(gone=value, id=7, name="x")).deleted is deleted
+
+
 def test_a_key_must_have_a_value() -> None:
     with pytest.raises(BadRowError, match="column 'name' has no value, and it is a key"):
         RowMaker(COLUMNS, RowRules("json", keys=("name",))).make(None, _json(id=1))
