@@ -78,7 +78,8 @@ def insert(
     \b
     Example:  kcontrol insert orders orders new.csv --wait
     """
-    request_id = check_request_id(request_id or str(uuid.uuid4()))
+    # An empty one is that of a script whose variable is not set: with one that is made up, its next try would insert again.
+    request_id = check_request_id(str(uuid.uuid4()) if request_id is None else request_id)
     media_type = FORMATS[format_name or _format_of(file)]
     body = _read(file)
     pushed = asyncio.run(_insert(cluster, pipeline, input_name, body, media_type, key, request_id))

@@ -12,10 +12,17 @@ from kcontrol.wire.pushed import PushedEnd, PushedRequest
 
 
 class MemoryPushLog:
-    """All rows go to partition 0, behind the `begin` records that are there."""
+    """All rows go to one partition, behind the `begin` records that are there."""
 
-    def __init__(self, clock: Clock, limits: MemoryLimits | None = None, begin: int = 9) -> None:
-        self._clock, self._limits, self._end = clock, limits or MemoryLimits(), begin
+    def __init__(
+        self, clock: Clock, limits: MemoryLimits | None = None, begin: int = 9, partition: int = 0
+    ) -> None:
+        self._clock, self._limits, self._end, self._partition = (
+            clock,
+            limits or MemoryLimits(),
+            begin,
+            partition,
+        )
         self._known: dict[str, PushedRequest] = {}
 
     async def push(self, push: Push, check_room: Callable[[], None] = always) -> Pushed:
@@ -32,7 +39,7 @@ class MemoryPushLog:
             known = self._known[push.request_id] = PushedRequest(
                 *(push.pipeline, item.name, push.request_id, item.topic, item.topic_id, content, count),
                 at_ms=self._clock.now_ms(),
-                ends=(PushedEnd(0, self._end - 1),),
+                ends=(PushedEnd(self._partition, self._end - 1),),
                 remember_ms=self._limits.remember_ms,
                 longest_ms=self._limits.remember_ms,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SCHEMA = "s string, n int, big long, x double, d decimal(5,2), t timestamp, list array<int>, b boolean"
+SCHEMA = "s string, n int, big long, x double, d decimal(5,2), t timestamp, list array<int>, b boolean, z timestamp_ntz"
 BAD = "bad"
 
 JSON_VALUES: dict[str, tuple[bytes, Any]] = {
@@ -28,6 +28,7 @@ JSON_VALUES: dict[str, tuple[bytes, Any]] = {
     "a comment": (b'{"n": 1 /* one */}', BAD),
     "single quotes": (b"{'n': 1}", {"n": 1}),
     "a key twice": (b'{"n": 1, "n": 2}', {"n": 2}),
+    "a key twice, first with a text for a number": (b'{"n": "x", "n": 1}', BAD),
     "a text for a number": (b'{"n": "1"}', BAD),
     "a number for a text": (b'{"s": 1.50}', {"s": "1.5"}),
     "an object for a text": (b'{"s": {"a": 1}}', {"s": '{"a":1}'}),
@@ -40,9 +41,19 @@ JSON_VALUES: dict[str, tuple[bytes, Any]] = {
     "NaN": (b'{"x": NaN}', {"x": "NaN"}),
     "-Infinity": (b'{"x": -Infinity}', {"x": "-Infinity"}),
     "NaN as a text for a double": (b'{"x": "NaN"}', {"x": "NaN"}),
+    "INF as a text for a double": (b'{"x": "INF"}', BAD),
     "a number of 2,000 digits": (b'{"x": ' + b"1" * 2_000 + b"}", BAD),
     "a leading zero": (b'{"n": 01}', BAD),
     "a timestamp that is none": (b'{"t": "yesterday"}', BAD),
+    "a timestamp in a zone of 18 hours": (
+        b'{"t": "2026-01-31T12:00:00+18:00"}',
+        {"t": "2026-01-30T18:00:00.000Z"},
+    ),
+    "a timestamp in a zone of 19 hours": (b'{"t": "2026-01-31T12:00:00+19:00"}', BAD),
+    "a timestamp in seconds": (b'{"t": 1769860800}', {"t": "2026-01-31T12:00:00.000Z"}),
+    "a timestamp_ntz": (b'{"z": "2026-01-31T12:00:00"}', {"z": "2026-01-31T12:00:00.000"}),
+    "a timestamp_ntz with a zone": (b'{"z": "2026-01-31T12:00:00Z"}', BAD),
+    "a timestamp_ntz in seconds": (b'{"z": 1769860800}', BAD),
     "a null in an array": (b'{"list": [1, null]}', {"list": [1, None]}),
     "a text in an array of numbers": (b'{"list": [1, "a"]}', BAD),
     "nested 500 deep, in a field that is not read": (

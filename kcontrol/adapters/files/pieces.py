@@ -56,7 +56,10 @@ def pieces(opened: Readable, from_: int, to: int, max_line_bytes: int, complete:
             stop = _end_of_line(opened, at + len(data), complete)
             is_return = stop.newline and opened.read(stop.at - 1, 1) == b"\r"
             line_bytes = stop.at - at - is_return
-            yield Piece(data[: min(HEAD_BYTES, line_bytes)], at, line_bytes)
+            if line_bytes > max_line_bytes:
+                yield Piece(data[: min(HEAD_BYTES, line_bytes)], at, line_bytes)
+            else:  # It was read as far as between the two bytes of its end.
+                yield Piece(data + b"\n", at)
             at, rest = stop.at + 1, b""
         else:
             rest = data

@@ -8,13 +8,17 @@ there is an answer.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
+from email.message import Message
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S
@@ -22,18 +26,26 @@ from kcontrol.adapters.http.plane import Plane, ThePipeline, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.push_desk import PushDesk
 from kcontrol.core.model import InputSpec
-from kcontrol.errors import KcontrolError
+from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.requests.push.bodies import FORMATS, MEDIA_TYPES, rows_of
 from kcontrol.requests.push.log import Push, Pushed, PushLog, check_request_id
 from kcontrol.requests.push.observer import Refusal
 from kcontrol.requests.push.rules import check_room, rules_for
 from kcontrol.requests.record import NotNowError
-from kcontrol.views.completion import Completion, completions, is_complete, parse_token
+from kcontrol.views.completion import (
+    Completion,
+    CompletionState,
+    InputRecord,
+    completions,
+    is_complete,
+    parse_token,
+)
 from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["inputs"])
 
 _PATH = re.compile(r"/v1/pipelines/([^/]+)/ingress/([^/]+)")
+_AS_IT_IS = "identity"
 _ROWS = {"schema": {"type": "string", "format": "binary"}}
 _BODY: dict[str, Any] = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _ROWS)}}
 
@@ -88,7 +100,7 @@ async def push_rows(
     records = parse_token(pushed.request.token)
 
     def found() -> list[Completion]:
-        return [each for each in completions(pipeline, records) if each.input == item.name]
+        return _fates(pipeline, records, item.name)
 
     if wait_s > 0:
         await plane.projections.until(lambda: is_complete(found()), min(wait_s, plane.longest_wait_s))
@@ -106,6 +118,15 @@ async def push_rows(
     )
 
 
+def _fates(pipeline: PipelineProjection, records: Sequence[InputRecord], input_name: str) -> list[Completion]:
+    """Of rows that are committed, so that nothing of it is an error of the request: they wait, too, where this server has not
+    heard yet of a partition that they lie in, or has heard meanwhile that the pipeline reads another topic, or is gone."""
+    try:
+        return [each for each in completions(pipeline, records) if each.input == input_name]
+    except NotFoundError:
+        return [Completion(each, input_name, CompletionState.WAITING, None) for each in records]
+
+
 async def _push(
     desk: PushDesk,
     log: PushLog,
@@ -115,11 +136,7 @@ async def _push(
     key: str,
     idempotency_key: str | None,
 ) -> Pushed:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in MEDIA_TYPES:
-        raise HTTPException(
-            415, f"The body is said to be {media_type or 'nothing'}; it must be one of {', '.join(FORMATS)}."
-        )
+    media_type = _media_type(request.headers)
     rules = rules_for(pipeline.pipeline, item, key, desk.limits)
     request_id = str(uuid.uuid4()) if idempotency_key is None else check_request_id(idempotency_key)
     rows = await asyncio.to_thread(rows_of, await request.body(), media_type, rules)
@@ -131,6 +148,36 @@ async def _push(
     pushed = await log.push(Push(pipeline.pipeline, item, request_id, rows), check)
     desk.saw(pushed, rows)
     return pushed
+
+
+def _media_type(headers: Headers) -> str:
+    """One of MEDIA_TYPES. Raises HTTPException for a body that is said to be anything else: what is passed over of that would
+    make other rows of it, as of texts in another encoding."""
+    said = Message()
+    said["content-type"] = content_type = headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type not in MEDIA_TYPES:
+        raise HTTPException(
+            415, f"The body is said to be {media_type or 'nothing'}; it must be one of {', '.join(FORMATS)}."
+        )
+    charset = said.get_content_charset("utf-8")
+    if not _is_utf_8(charset):
+        raise HTTPException(415, f"The body is said to be in {charset[:40]!r}; rows must be in UTF-8.")
+    encoding = headers.get("content-encoding", _AS_IT_IS).strip().lower()
+    if encoding not in ("", _AS_IT_IS):
+        raise HTTPException(
+            415,
+            f"The body is said to be encoded by {encoding[:40]!r}, which is not taken: send it as it is; Avro and Parquet are "
+            "compressed within.",
+        )
+    return media_type
+
+
+def _is_utf_8(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset).name in ("utf-8", "ascii")
+    except (LookupError, ValueError):
+        return False
 
 
 def note_oversized(plane: Plane, path: str) -> None:

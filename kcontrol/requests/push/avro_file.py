@@ -70,6 +70,9 @@ def _rows(block: Datum, before: int, count: int, read: Read, rules: Rules) -> It
             ) from error
         except NoJsonError as error:
             raise rules.refused(f"row {number} {error}") from error
+        except RecursionError as error:
+            # Types that name each other are as deep as their schema is long.
+            raise rules.refused(f"row {number} is nested too deep") from error
         yield row
     if block.at != len(block.data):
         raise rules.refused(

@@ -7,6 +7,7 @@ base64, times as text. Whether that fits the input's schema is looked at as of e
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -94,6 +95,10 @@ class _Readers:
         fields = []
         if "name" in schema:
             self._named.setdefault(schema["name"], schema)
+        names = Counter(field["name"] for field in schema["fields"])
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise NoJsonError(f"has the field {twice[0][: forms.MAX_SHOWN]!r} twice")
         for field in schema["fields"]:
             name = field["name"]
             try:

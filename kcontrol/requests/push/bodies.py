@@ -14,11 +14,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from threading import Lock
 from typing import Any
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.push.avro_file import avro_rows
-from kcontrol.requests.push.kinds import RowKind
+from kcontrol.requests.push.kinds import RowKind, object_of
 from kcontrol.requests.push.limits import OversizedPushError, Rules
 from kcontrol.requests.push.parquet_rows import parquet_rows
 
@@ -42,6 +43,8 @@ FORMATS = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 MAX_NUMBER_CHARACTERS = 1_000
 """Spark's reader takes no longer ones."""
 _SPACE = " \t\r\n"
+_CELLS = Lock()
+_TOO_LONG = "field larger than field limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +143,21 @@ def _key(number: int, value: Any, rules: Rules) -> bytes | None:
             f"{rules.where}: row {number} has no text or whole number in the field {rules.key!r}, of which its key is made; "
             "nothing was written"
         )
-    return str(found).encode()
+    try:
+        return str(found).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{rules.where}: row {number} has half of a pair of surrogates in the field {rules.key!r}, of which its key is "
+            "made; nothing was written"
+        ) from error
 
 
 def _parsed(number: int, text: str, rules: Rules) -> Any:
     try:
         text.encode()
-        return json.loads(text, parse_float=_decimal, parse_int=_whole, parse_constant=_no_json)
+        return json.loads(
+            text, parse_float=_decimal, parse_int=_whole, parse_constant=_no_json, object_pairs_hook=object_of
+        )
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise _no_row(number, error, rules) from error
 
@@ -221,6 +232,7 @@ def _cells(text: str, rules: Rules) -> Iterator[str]:
         raise ConfigurationError(
             f"{rules.where}: CSV needs the types of its fields, which are not known: send JSON"
         )
+    _expect_cells_of(rules.limits.row_bytes)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         names = next(reader, [])
@@ -246,9 +258,20 @@ def _cells(text: str, rules: Rules) -> Iterator[str]:
             pairs = (_pair(name, cell, rules.kind) for name, cell in zip(names, cells, strict=True) if cell)
             yield "{" + ",".join(pairs) + "}"
     except csv.Error as error:
+        if str(error).startswith(_TOO_LONG):
+            raise OversizedPushError(
+                f"{rules.where}: line {reader.line_num} of the CSV has a cell with more characters than the "
+                f"{rules.limits.row_bytes} bytes that are the most of a row; nothing was written"
+            ) from error
         raise ConfigurationError(
             f"{rules.where}: line {reader.line_num} is not CSV ({error}); nothing was written"
         ) from error
+
+
+def _expect_cells_of(characters: int) -> None:
+    """The reader refuses longer ones than it was told last, by whomever in this process."""
+    with _CELLS:
+        csv.field_size_limit(max(csv.field_size_limit(), characters))
 
 
 def _pair(name: str, cell: str, kind: RowKind) -> str:

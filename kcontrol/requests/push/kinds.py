@@ -7,12 +7,11 @@ what is not known here (intervals, variants) is left to Spark.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, time
 from decimal import ROUND_HALF_UP, Context, Decimal
 from difflib import get_close_matches
 from typing import Any
@@ -20,9 +19,29 @@ from typing import Any
 _MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
-_NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "+INF", "-INF")
+_ZONE = re.compile(r"(?:Z|UTC|GMT|[+-](?:(?:0\d|1[0-7]):?[0-5]\d|18:?00))?", re.ASCII)
+"""Java knows of none that is further away."""
+_NO_ZONE = re.compile("")
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999. Of a larger number Spark makes whatever is left of it in 64 bits of microseconds."""
+_BASE_64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "+Infinity", "+INF", "-INF")
 _SHOWN = 60
 _EXACT = Context(prec=1_100)
+
+
+class Repeating(dict[str, Any]):
+    """An object of JSON that has a name more than once. Spark looks at each of its values and keeps the last."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        [(self.name, _)] = Counter(name for name, _ in pairs).most_common(1)
+
+
+def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """For a reader of JSON."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Repeating(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,8 @@ class RowKind:
         """What is wrong with a row of JSON; '' for nothing."""
         if not isinstance(row, dict):
             return f"is {_shown(row)}, and must be an object with the fields {', '.join(self.fields)}"
+        if isinstance(row, Repeating):
+            return f"has the field {row.name[:_SHOWN]!r} twice"
         for name, value in row.items():
             kind = self.fields.get(name)
             if kind is None:
@@ -60,7 +81,7 @@ class RowKind:
         """What is told of a field that is none."""
         meant = get_close_matches(name, self.fields, 1)
         hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(self.fields)}"
-        return f"has a field {name!r}, which the schema of the input does not have; {hint}"
+        return f"has a field {name[:_SHOWN]!r}, which the schema of the input does not have; {hint}"
 
 
 def whole(name: str, bits: int) -> ValueKind:
@@ -109,13 +130,29 @@ def _date(value: Any) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    if isinstance(value, str) and (match := _MOMENT.fullmatch(value)) and _is_day(match[1]):
-        try:
-            datetime.fromisoformat(f"{match[1]}T{(match[2] or '00:00')[:8]}")
-        except ValueError:
-            return _no(value, "a time such as 2026-01-31T12:00:00Z")
-        return ""
-    return "" if type(value) is int else _no(value, "a time such as 2026-01-31T12:00:00Z")
+    if type(value) is int:
+        fine = _FIRST_S <= value <= _LAST_S
+        return (
+            "" if fine else f": {_shown(value)} is not in the years 1 to 9999: a number is seconds since 1970"
+        )
+    fine = isinstance(value, str) and _is_moment(value, _ZONE)
+    return "" if fine else _no(value, "a time such as 2026-01-31T12:00:00Z")
+
+
+def _local_timestamp(value: Any) -> str:
+    fine = isinstance(value, str) and _is_moment(value, _NO_ZONE)
+    return "" if fine else _no(value, "a time without a zone such as 2026-01-31T12:00:00")
+
+
+def _is_moment(text: str, zone: re.Pattern[str]) -> bool:
+    match = _MOMENT.fullmatch(text)
+    if match is None or not _is_day(match[1]) or not zone.fullmatch(match[3] or ""):
+        return False
+    try:
+        time.fromisoformat((match[2] or "00:00")[:8])
+    except ValueError:
+        return False
+    return True
 
 
 def _is_day(text: str) -> bool:
@@ -127,11 +164,8 @@ def _is_day(text: str) -> bool:
 
 
 def _binary(value: Any) -> str:
-    try:
-        base64.b64decode(value.encode() if isinstance(value, str) else b"?", validate=True)
-    except (binascii.Error, UnicodeEncodeError):
-        return _no(value, "bytes in base64")
-    return ""
+    fine = isinstance(value, str) and _BASE_64.fullmatch(value)
+    return "" if fine else _no(value, "bytes in base64")
 
 
 def _any(_value: Any) -> str:
@@ -151,9 +185,8 @@ SIMPLE: Mapping[str, ValueKind] = {
     "double": ValueKind("DOUBLE", _floating, quoted=False),
     "boolean": ValueKind("BOOLEAN", _boolean, quoted=False),
     "date": ValueKind("DATE", _date, quoted=True),
-    **dict.fromkeys(
-        ("timestamp", "timestamp_ltz", "timestamp_ntz"), ValueKind("TIMESTAMP", _timestamp, quoted=True)
-    ),
+    **dict.fromkeys(("timestamp", "timestamp_ltz"), ValueKind("TIMESTAMP", _timestamp, quoted=True)),
+    "timestamp_ntz": ValueKind("TIMESTAMP_NTZ", _local_timestamp, quoted=True),
     "binary": ValueKind("BINARY", _binary, quoted=True),
 }
 
@@ -176,7 +209,9 @@ def map_of(inner: ValueKind) -> ValueKind:
     def wrong(value: Any) -> str:
         if not isinstance(value, dict):
             return _no(value, "an object")
-        found = ((key, inner.wrong(each)) for key, each in value.items() if each is not None)
+        if isinstance(value, Repeating):
+            return f" has the key {value.name[:_SHOWN]!r} twice"
+        found = ((key[:_SHOWN], inner.wrong(each)) for key, each in value.items() if each is not None)
         return next((f"[{key!r}]{why}" for key, why in found if why), "")
 
     return ValueKind("MAP", wrong, quoted=False, inner=inner)

@@ -10,7 +10,8 @@ from kcontrol.requests.push.kinds import RowKind
 KEPT_MS = 7 * 86_400_000
 """The topic of pushes keeps requests for so long, at least."""
 SLACK_MS = 3_600_000
-"""Clocks of servers and brokers may be so far apart."""
+"""Clocks of servers and brokers may be so far apart. So a request counts for so much longer than its answer has told: a server
+whose clock is ahead would otherwise have forgotten it too soon, with a short memory at once."""
 LONGEST_MS = KEPT_MS - SLACK_MS
 """A request can be remembered for so long, by whatever clock."""
 REQUEST_BYTES = 1_000

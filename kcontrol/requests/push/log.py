@@ -9,6 +9,7 @@ from typing import Protocol
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.push.bodies import InputRow
+from kcontrol.requests.push.limits import SLACK_MS
 from kcontrol.wire.pushed import PushedRequest
 
 MAX_ID_CHARACTERS = 255
@@ -43,10 +44,16 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The rows are committed. replayed: they were before. Until `request.until_ms` a request of that id pushes nothing."""
+    """The rows are committed. replayed: they were before. Until `request.until_ms` a request of that id pushes nothing, whoever
+    is asked."""
 
     request: PushedRequest
     replayed: bool
+
+
+def counts(request: PushedRequest, now_ms: int) -> bool:
+    """Whether a request may still be one that somebody was told is remembered, by whatever clock."""
+    return request.until_ms + SLACK_MS > now_ms
 
 
 def always() -> None:
@@ -63,7 +70,8 @@ class PushLog(Protocol):
         known, which has its answer however much waits.
 
         Raises RetriableError: it is not known whether they are; the same push may be asked for again, of anybody.
-        OtherRowsError, TooMuchError, TopicError, InputGoneError, AccessError: nothing of this push is written.
+        OtherRowsError, OversizedPushError, TooMuchError, TopicError, InputGoneError, AccessError: nothing of this push is
+        written.
         """
         ...
 

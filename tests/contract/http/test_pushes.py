@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +114,31 @@ def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
         # The id is free still: nothing came of it.
         fine = await push(api, '{"user":"ann"}', id_="wrong")
         assert fine.json()["replayed"] is False
+
+    run(scenario)
+
+
+def test_what_a_body_is_said_to_be_is_not_passed_over(run: Run) -> None:
+    """These are bytes of ASCII, which as UTF-8 are another text."""
+
+    async def scenario(api: Api) -> None:
+        await begin(api)
+
+        async def send(more: dict[str, str], body: bytes) -> httpx.Response:
+            return await api.client.post(PATH, content=body, headers={"Content-Type": CSV} | more)
+
+        for said in ("iso-2022-jp", "utf-7", '"ISO-8859-1"', "nothing", ""):
+            kind = {"Content-Type": f"{CSV}; charset={said}"}
+            refused = await send(kind, "user\nあ\n".encode("iso-2022-jp"))
+            assert "rows must be in UTF-8" in told(refused, 415)
+        packed = await send({"Content-Encoding": "gzip"}, gzip.compress(b"user\nann\n"))
+        assert "said to be encoded by 'gzip', which is not taken" in told(packed, 415)
+        for fine in ("utf-8", '"UTF-8"', "utf8", "US-ASCII"):
+            kind = {
+                "Content-Type": f"Text/CSV; header=present; charset={fine}",
+                "Content-Encoding": "identity",
+            }
+            assert (await send(kind, b"user\nann\n")).status_code == 200
 
     run(scenario)
 

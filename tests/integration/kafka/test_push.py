@@ -15,11 +15,12 @@ import pytest
 from examples.topic_reading import read_topics
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.push import log as pushing_log
 from kcontrol.adapters.kafka.push.log import KafkaPushLog
 from kcontrol.core.model import InputSpec
-from kcontrol.errors import InputGoneError, TopicError
+from kcontrol.errors import InputGoneError
 from kcontrol.requests.push.bodies import InputRow
-from kcontrol.requests.push.limits import MemoryLimits
+from kcontrol.requests.push.limits import MemoryLimits, OversizedPushError
 from kcontrol.requests.push.log import OtherRowsError, Push, Pushed, TooMuchError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.completion import parse_token
@@ -36,9 +37,10 @@ LEAST_WRITES = 5
 class World:
     """An input, and pushes that nobody else sees."""
 
-    def __init__(self, settings: ClusterSettings, new_topic: TopicFactory) -> None:
+    def __init__(self, settings: ClusterSettings, new_topic: TopicFactory, **config: str) -> None:
+        """config: of the input's topic."""
         self.settings = settings.model_copy(update={"prefix": f"u{secrets.token_hex(4)}"})
-        topic = new_topic("pushed", partitions=PARTITIONS)
+        topic = new_topic("pushed", partitions=PARTITIONS, config=config)
         topic_id = TopicAdmin(settings).get(topic, "the input").topic_id
         self.item: InputSpec = replace(SPEC.inputs[0], topic=topic, topic_id=topic_id, value_format="raw")
 
@@ -124,7 +126,9 @@ def test_servers_that_take_the_shards_from_each_other_write_each_request_once(wo
     world.check(asyncio.run(run()))
 
 
-def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> None:
+def test_what_is_refused_writes_nothing_and_holds_nobody_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run() -> None:
         log = KafkaPushLog(world.settings, SystemClock(), MemoryLimits(requests=2))
         try:
@@ -132,7 +136,7 @@ def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> Non
             assert not (await log.push(whole)).replayed
             with pytest.raises(OtherRowsError, match="has pushed 6 other rows to input 'in' already"):
                 await log.push(replace(whole, rows=rows_of("b")))
-            with pytest.raises(TopicError, match=r"raise its max\.message\.bytes"):
+            with pytest.raises(OversizedPushError, match=r"2097152 bytes .* raise its max\.message\.bytes"):
                 await log.push(
                     Push(PIPELINE, world.item, "large", [*rows_of("large"), InputRow(None, bytes(2 << 20))])
                 )
@@ -140,6 +144,12 @@ def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> Non
                 await log.push(
                     Push(PIPELINE, replace(world.item, topic_id="another"), "gone", rows_of("gone"))
                 )
+            with monkeypatch.context() as fewer:
+                fewer.setattr(pushing_log, "MAX_TOKEN_RECORDS", 1)
+                with pytest.raises(
+                    OversizedPushError, match="of 3 partitions, and a completion token names 1"
+                ):
+                    await log.push(Push(PIPELINE, world.item, "wide", rows_of("wide")))
             await log.push(Push(PIPELINE, world.item, "c", rows_of("c")))
             with pytest.raises(TooMuchError, match="2 requests are remembered, which is all that may be"):
                 await log.push(Push(PIPELINE, world.item, "d", rows_of("d")))
@@ -150,3 +160,34 @@ def test_what_is_refused_writes_nothing_and_holds_nobody_up(world: World) -> Non
     asyncio.run(run())
     rows = world.committed()
     assert set(rows) == {row.value for each in ("a", "c") for row in rows_of(each)}
+
+
+def test_a_topic_that_takes_only_small_batches_takes_rows_that_fit(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    world = World(settings, topic_factory, **{"max.message.bytes": "10000"})
+    rows = [InputRow(None, b"%04d" % number * 500) for number in range(17)]
+
+    async def run() -> Pushed:
+        log = KafkaPushLog(world.settings, SystemClock())
+        try:
+            with pytest.raises(
+                OversizedPushError, match="a row of 10001 bytes is larger than the topic takes"
+            ):
+                await log.push(Push(PIPELINE, world.item, "large", [*rows, InputRow(None, bytes(10_001))]))
+            first = await log.push(Push(PIPELINE, world.item, "a", rows))
+            again = await log.push(Push(PIPELINE, world.item, "a", rows))
+            assert (first.replayed, again.replayed) == (False, True)
+            return first
+        finally:
+            await log.close()
+
+    pushed_rows = asyncio.run(run()).request
+    found = world.committed()
+    places = [found[row.value] for row in rows]
+    assert found.keys() == {row.value for row in rows}
+    assert [len(each) for each in places] == [1] * len(rows)
+    assert [offset for [(_, offset)] in places] == sorted(offset for [(_, offset)] in places), (
+        "in their order"
+    )
+    assert (pushed_rows.ends[0].partition, pushed_rows.ends[0].offset) == places[-1][0]

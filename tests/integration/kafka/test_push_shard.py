@@ -107,15 +107,16 @@ def test_what_no_longer_counts_is_not_kept(world: World) -> None:
 
     async def run() -> None:
         now_ms = SystemClock().now_ms()
-        await push(world, [old], now_ms - DAY_MS)
-        await push(world, [new], now_ms - DAY_MS + 1)
+        await push(world, [old], now_ms - DAY_MS - SLACK_MS)
+        await push(world, [new], now_ms - DAY_MS - SLACK_MS + 1)
         assert known(await taken(world, now_ms)) == [new]
 
     asyncio.run(run())
 
 
 def test_reading_begins_where_requests_may_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka has the time of each record; the clock of a server may be `SLACK_MS` before or behind it."""
+    """Kafka has the time of each record; the clock of a server may be `SLACK_MS` before or behind it, and so may be that of
+    whoever has promised to remember a request."""
     older, newer = list(islice(ids_of(world), 2))
     read: list[int] = []
     learn = Shard._learn
@@ -132,10 +133,10 @@ def test_reading_begins_where_requests_may_count(world: World, monkeypatch: pyte
         times = [each.timestamp()[1] for each in (first, second)]
         assert times[0] < times[1]
         monkeypatch.setattr(Shard, "_learn", spied)
-        await taken(world, times[0] + DAY_MS + SLACK_MS)
+        await taken(world, times[0] + DAY_MS + 2 * SLACK_MS)
         assert read == [first.offset(), second.offset()]
         read.clear()
-        await taken(world, times[1] + DAY_MS + SLACK_MS)
+        await taken(world, times[1] + DAY_MS + 2 * SLACK_MS)
         assert read == [second.offset()]
 
     asyncio.run(run())
@@ -149,10 +150,26 @@ def test_what_a_server_has_promised_holds_at_one_that_remembers_for_less_long(wo
         for at_ms in (now_ms + HOUR_MS, now_ms + DAY_MS - 1):
             [again] = await push(world, ["a"], at_ms, remember_ms=60_000)
             assert (again.replayed, again.request.until_ms) == (True, now_ms + DAY_MS)
-        [new] = await push(world, ["a"], now_ms + DAY_MS, remember_ms=60_000)
-        assert (new.replayed, new.request.until_ms) == (False, now_ms + DAY_MS + 60_000)
+        forgotten_ms = now_ms + DAY_MS + SLACK_MS
+        [new] = await push(world, ["a"], forgotten_ms, remember_ms=60_000)
+        assert (new.replayed, new.request.until_ms) == (False, forgotten_ms + 60_000)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("ahead_ms", [SLACK_MS, -SLACK_MS])
+def test_a_request_counts_at_a_server_whose_clock_is_another(world: World, ahead_ms: int) -> None:
+    """It is remembered for a minute, and sent again within it."""
+
+    async def run() -> None:
+        now_ms = SystemClock().now_ms()
+        [first] = await push(world, ["a"], now_ms, remember_ms=60_000)
+        [again] = await push(world, ["a"], now_ms + ahead_ms + 59_999, remember_ms=60_000)
+        assert (again.replayed, again.request) == (True, first.request)
+
+    asyncio.run(run())
+    rows = world.committed()
+    assert {len(places) for places in rows.values()} == {1}
 
 
 @pytest.mark.parametrize("newer_remember_ms", [DAY_MS, 1_000])
@@ -167,7 +184,7 @@ def test_each_request_says_how_far_back_another_may_count(world: World, newer_re
         topic = world.settings.names().pushes_topic()
         times = [each.timestamp()[1] for each in read_topics(world.settings.bootstrap_servers, [topic])]
         assert times[0] < times[1]
-        found = known(await taken(world, times[1] + 1_000 + SLACK_MS, 1_000))
+        found = known(await taken(world, times[1] + 1_000 + 2 * SLACK_MS, 1_000))
         assert found == ([older, newer] if newer_remember_ms == DAY_MS else [older])
 
     asyncio.run(run())
@@ -184,7 +201,7 @@ def test_what_counts_no_longer_is_not_looked_back_for(world: World) -> None:
         try:
             for clock.at_ms, each, longest_ms in (
                 (now_ms, newer, DAY_MS),
-                (now_ms + DAY_MS, last, 1_000),
+                (now_ms + DAY_MS + SLACK_MS, last, 1_000),
             ):
                 pushed = await log.push(Push(PIPELINE, world.item, each, rows_of(each)))
                 assert pushed.request.longest_ms == longest_ms

@@ -112,7 +112,7 @@ def test_bad_records_go_to_the_dead_letter_topic_in_the_same_step(run_scenario: 
 
 
 def test_what_each_json_value_gives_is_what_the_page_says_also_in_a_replay(run_scenario: RunScenario) -> None:
-    columns = [F.col(name) for name in ("s", "n", "big", "x", "d", "t", "list", "b")]
+    columns = [F.col(name) for name in ("s", "n", "big", "x", "d", "t", "list", "b", "z")]
 
     def shown(events: Any) -> Any:
         return {"out": events.select("offset", F.to_json(F.struct(*columns)).alias("row"))}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kcontrol.errors import RetriableError
+from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.requests.push.log import Pushed
 from kcontrol.wire.pushed import PushedEnd, PushedRequest
 
@@ -39,3 +39,22 @@ def test_rows_that_are_written_are_told_with_their_id_before_they_are_waited_for
     done = CliRunner().invoke(command.insert, ["p", "in", str(file), "--wait", "--bootstrap-servers", "h:1"])
     assert isinstance(done.exception, RetriableError)
     assert f"request {asked[0]}: 2 rows are written" in done.stderr
+
+
+def test_an_empty_id_is_not_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of a script whose variable is not set: each of its tries would insert the rows once more."""
+    asked: list[object] = []
+
+    async def insert(*given: object) -> Pushed:
+        asked.append(given)
+        raise RetriableError("is never asked")
+
+    monkeypatch.setattr(command, "_insert", insert)
+    file = tmp_path / "rows.ndjson"
+    file.write_text('{"a": 1}\n')
+    done = CliRunner().invoke(
+        command.insert, ["p", "in", str(file), "--id", "", "--bootstrap-servers", "h:1"]
+    )
+    assert isinstance(done.exception, ConfigurationError)
+    assert "must be 1 to 255 printable ASCII characters" in str(done.exception)
+    assert not asked

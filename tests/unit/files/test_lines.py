@@ -12,6 +12,7 @@ import pytest
 
 from kcontrol.adapters.files.lines import lines_schema, read_lines
 from kcontrol.adapters.files.listing import listed
+from kcontrol.adapters.files.pieces import HEAD_BYTES, NEXT_BYTES
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import ConfigurationError, InputGoneError, StepFailedError
 from kcontrol.wire.batches.codec import CODEC_VARIABLE, default_codec
@@ -121,6 +122,23 @@ def test_a_line_that_is_too_long_is_told_of_and_not_held_in_memory(
     assert digest_of(where, (0, middle), (middle, file.stat().st_size)) == digest_of(
         where, (0, file.stat().st_size)
     )
+
+
+@pytest.mark.parametrize("bytes_", [NEXT_BYTES - 1, NEXT_BYTES])
+def test_a_line_as_long_as_may_be_is_whole_wherever_it_is_cut(tmp_path: Path, bytes_: int) -> None:
+    """What is read at once may end between the two bytes of its end."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * bytes_ + b"\r\nnext\n")
+    where, end = address(path, max_line_bytes=NEXT_BYTES - 1), path.stat().st_size
+    for cut in (1, 100, bytes_, bytes_ + 1, end):
+        first, second = rows_of(where, (0, cut), (cut, end))
+        is_long = bytes_ > where.max_line_bytes
+        assert (len(first["value"]), first["wrong"] is not None) == (
+            HEAD_BYTES if is_long else bytes_,
+            is_long,
+        ), cut
+        assert (second["value"], second["offset"]) == (b"next", bytes_ + 2)
+        assert digest_of(where, (0, cut), (cut, end)) == digest_of(where, (0, end))
 
 
 def test_a_header_is_no_row_and_must_be_what_the_schema_says(tmp_path: Path) -> None:

@@ -30,12 +30,14 @@ LIMITS = patient_limits(
 )
 
 
-def answered(ask: Callable[[httpx.Client], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a server with LIMITS."""
+def answered(
+    ask: Callable[[httpx.Client], None], monkeypatch: pytest.MonkeyPatch, partition: int = 0
+) -> None:
+    """By a server with LIMITS. partition: that rows go to."""
     listener = Listener(HttpOptions(limits=LIMITS))
 
     def log(_settings: ClusterSettings, _clock: Clock, limits: MemoryLimits) -> MemoryPushLog:
-        return MemoryPushLog(StandingStill(), limits)
+        return MemoryPushLog(StandingStill(), limits, partition=partition)
 
     monkeypatch.setattr(http_server, "KafkaPushLog", log)
 
@@ -96,3 +98,20 @@ def test_a_server_has_the_limits_that_it_was_given(monkeypatch: pytest.MonkeyPat
             assert line in lines
 
     answered(ask, monkeypatch)
+
+
+def test_rows_in_a_partition_that_the_server_has_not_heard_of_are_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was added to the topic a moment ago."""
+
+    def ask(client: httpx.Client) -> None:
+        for replayed in (False, True):
+            taken = push(client, '{"a":1}', "a")
+            assert taken.status_code == 200, taken.text
+            told = {name: taken.json()[name] for name in ("records", "replayed", "complete", "step")}
+            assert told == {"records": 1, "replayed": replayed, "complete": False, "step": None}
+        waited = client.get("/v1/pipelines/p/completion", params={"token": taken.json()["token"]})
+        assert (waited.status_code, "it reads the partitions 0 to" in waited.text) == (404, True)
+
+    answered(ask, monkeypatch, partition=99)

@@ -7,19 +7,21 @@ import json
 import pytest
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.push.bodies import CSV, JSON, NDJSON, InputRow, content_of, rows_of
-from kcontrol.requests.push.limits import BodyLimits, Rules
+from kcontrol.requests.push.bodies import CSV, JSON, NDJSON, BadRowsError, InputRow, content_of, rows_of
+from kcontrol.requests.push.limits import BodyLimits, OversizedPushError, Rules
 from kcontrol.requests.push.schema import row_kind
 from tests.support.json_values import BAD, JSON_VALUES, SCHEMA
 
 DDL = (
     "user STRING NOT NULL, amount INT, price DECIMAL(5,2), at TIMESTAMP, day DATE COMMENT 'its, day', `a b` DOUBLE, "
-    "raw BINARY, ok BOOLEAN, tags ARRAY<STRUCT<name: STRING, size: MAP<STRING, TINYINT>>>, odd INTERVAL DAY TO SECOND"
+    "raw BINARY, ok BOOLEAN, local TIMESTAMP_NTZ, tags ARRAY<STRUCT<name: STRING, size: MAP<STRING, TINYINT>>>, "
+    "odd INTERVAL DAY TO SECOND"
 )
 
 
 REFUSED = (
     "fields that the schema does not have",
+    "a key twice",
     "nested 500 deep, in a field that is not read",
     "single quotes",
     "NaN",
@@ -74,7 +76,17 @@ def test_csv_becomes_json_by_the_types_of_its_fields() -> None:
         ('{"day":7}', "7 is not a date such as"),
         ('{"a b":"one"}', "'one' is not a number"),
         ('{"raw":"?"}', "is not bytes in base64"),
+        ('{"raw":"aGkx="}', "is not bytes in base64"),
+        ('{"raw":"=="}', "is not bytes in base64"),
         ('{"ok":1}', "1 is not true or false"),
+        ('{"at":"2026-01-31T12:00:00+18:01"}', "is not a time such as"),
+        ('{"at":"2026-01-31T12:00:00-01:60"}', "is not a time such as"),
+        ('{"at":1769860800000}', "is not in the years 1 to 9999: a number is seconds since 1970"),
+        ('{"local":1769860800}', "1769860800 is not a time without a zone"),
+        ('{"local":"2026-01-31T12:00:00Z"}', "is not a time without a zone such as 2026-01-31T12:00:00"),
+        ('{"amount":"x","amount":1}', "row 2 has the field 'amount' twice"),
+        ('{"tags":[{"name":1,"size":{},"name":2}]}', "field 'tags'[0]: has the field 'name' twice"),
+        ('{"tags":[{"size":{"x":1,"x":2}}]}', "field 'size' has the key 'x' twice"),
         (
             '{"tags":[null,{"size":{"x":128}}]}',
             "field 'tags'[1]: field 'size'['x']: 128 does not fit into TINYINT",
@@ -111,7 +123,14 @@ def test_what_spark_takes_is_taken() -> None:
         "odd": "whatever",
     }
     assert values(json.dumps(row)) == [json.dumps(row).encode()]
-    assert values('{"at":1769860800}') == [b'{"at":1769860800}']
+    for taken in (
+        '{"at":1769860800}',
+        '{"at":"2026-01-31T12:00:00+1800"}',
+        '{"local":"2026-01-31 12:00:00.5"}',
+        '{"user":{"a":1,"a":2}}',
+        '{"a b":"-INF"}',
+    ):
+        assert values(taken) == [taken.encode()]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +178,8 @@ def test_keys_are_made_of_a_field() -> None:
     assert [row.key for row in rows_of(body, NDJSON, rules(key="user"))] == [b"ann", b"bob"]
     with pytest.raises(ConfigurationError, match="row 1 has no text or whole number in the field 'amount'"):
         rows_of(body, NDJSON, rules(key="amount"))
+    with pytest.raises(BadRowsError, match="row 1 has half of a pair of surrogates in the field 'user'"):
+        rows_of(b'{"user":"\\ud800"}', NDJSON, rules(key="user"))
 
 
 def test_limits_are_told() -> None:
@@ -166,6 +187,26 @@ def test_limits_are_told() -> None:
         rows_of(b"{}\n{}", NDJSON, rules(rows=1))
     with pytest.raises(ConfigurationError, match="row 1 has 14 bytes, 10 are the most"):
         rows_of(b'{"user":"ann"}', NDJSON, rules(row_bytes=10))
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_cell_of_csv_may_be_as_long_as_a_row(quote: str) -> None:
+    for characters in (200_000, 899_989):
+        body = f"user\n{quote}{'x' * characters}{quote}\n".encode()
+        [row] = rows_of(body, CSV, rules())
+        assert len(row.value) == characters + len('{"user":""}')
+    for characters in (899_990, 900_001):
+        body = f"user\n{quote}{'x' * characters}{quote}\n".encode()
+        with pytest.raises(OversizedPushError, match="900000"):
+            rows_of(body, CSV, rules())
+
+
+def test_what_is_told_of_a_long_name_is_short() -> None:
+    long = "x" * 100_000
+    for row in (f'{{"{long}":1}}', f'{{"tags":[{{"size":{{"{long}":1000}}}}]}}'):
+        with pytest.raises(ConfigurationError) as raised:
+            values(row)
+        assert len(str(raised.value)) < 500
 
 
 def test_a_schema_may_be_sparks_json_or_unknown() -> None:

@@ -163,6 +163,16 @@ def test_rows_and_values_of_no_bytes_are_counted_before_they_are_made() -> None:
     assert "as JSON the rows have more than" in refused_small(container(wide, (100_000, b"")), AVRO)
 
 
+def test_types_that_name_each_other_are_not_followed_without_end() -> None:
+    """None is within another in the schema, and their values are: each has one of the type before it."""
+    types = [
+        record({"a": f"r{depth - 1}" if depth else "null"}) | {"name": f"r{depth}"} for depth in range(3_000)
+    ]
+    body = container(record({"x": types}), (1, varint(len(types) - 1)))
+    assert "row 1 is nested too deep" in refused_small(body, AVRO)
+    assert values(container(record({"x": types}), (1, varint(1))), AVRO, "") == ['{"x":{"a":{"a":null}}}']
+
+
 def test_decimals_of_many_digits_are_refused() -> None:
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 1 << 30, "scale": 1 << 30}
     assert "is a decimal of 1073741824 digits" in refused_small(container(record({"d": kind})), AVRO)

@@ -15,7 +15,7 @@ from kcontrol.errors import ConfigurationError
 from kcontrol.requests.push.bodies import AVRO, CSV, NDJSON, PARQUET, content_of, rows_of
 from kcontrol.requests.push.limits import BodyLimits, Rules
 from kcontrol.requests.push.schema import row_kind
-from tests.support.packed_rows import avro, parquet
+from tests.support.packed_rows import avro, container, parquet, record
 
 SCHEMA = (
     "s STRING, n INT, big BIGINT, f FLOAT, x DOUBLE, d DECIMAL(5,2), b BOOLEAN, raw BINARY, day DATE, at TIMESTAMP, "
@@ -252,6 +252,16 @@ def test_an_avro_schema_that_makes_no_rows_is_refused() -> None:
     inner = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     assert "nested more than 64 deep" in refused(avro({"a": nested}, []), AVRO)
     assert "'node', which holds itself" in refused(avro({"a": inner}, []), AVRO)
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_an_avro_field_that_is_there_twice_is_refused(is_marked: bool) -> None:
+    """Of a row of JSON with both values the first would be lost in silence. Marked: as a schema that fastavro has looked at."""
+    mark = {"__fastavro_parsed__": True, "__named_schemas": {}} if is_marked else {}
+    inner = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}] * 2, **mark}
+    assert "has the field 'n' twice" in refused(container(inner, (1, b"\x02\x04")), AVRO)
+    outer = container(record({"r": inner}), (1, b"\x02\x04"))
+    assert "field 'r': has the field 'n' twice" in refused(outer, AVRO)
 
 
 def test_groups_of_rows_with_a_dictionary_each_are_right() -> None:

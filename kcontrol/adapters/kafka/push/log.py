@@ -21,7 +21,7 @@ from kcontrol.errors import (
     RetriableError,
 )
 from kcontrol.requests.push.bodies import InputRow, content_of
-from kcontrol.requests.push.limits import MemoryLimits
+from kcontrol.requests.push.limits import MemoryLimits, OversizedPushError
 from kcontrol.requests.push.log import (
     OtherRowsError,
     Push,
@@ -29,9 +29,11 @@ from kcontrol.requests.push.log import (
     TooManyRememberedError,
     TooMuchError,
     always,
+    counts,
 )
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.completion import MAX_TOKEN_RECORDS
 from kcontrol.wire.murmur2 import partition_of
 from kcontrol.wire.pushed import PushedEnd, PushedRequest, request_key
 
@@ -132,7 +134,7 @@ class KafkaPushLog:
     def _counts(self, known: PushedRequest, push: Push) -> bool:
         """Whether it is the same request still. What was pushed to a topic that was recreated since is gone."""
         is_there = known.topic_id == push.input.topic_id
-        return is_there and known.until_ms > self._clock.now_ms()
+        return is_there and counts(known, self._clock.now_ms())
 
     async def _placed(self, push: Push, key: str) -> Placed:
         """Rows with a key go where any producer's would; the others of a request to one partition, in order."""
@@ -152,7 +154,13 @@ class KafkaPushLog:
         def place(row: InputRow) -> int:
             return without if row.key is None else partition_of(row.key, count)
 
-        return by_partition(push.rows, place)
+        found = by_partition(push.rows, place)
+        if len(found) > MAX_TOKEN_RECORDS:
+            raise OversizedPushError(
+                f"pipeline {push.pipeline!r}, input {item.name!r}: the rows' keys are of {len(found)} partitions, and a "
+                f"completion token names {MAX_TOKEN_RECORDS} at most: send them in several requests; nothing was written"
+            )
+        return found
 
     def _known(self) -> int:
         return sum(len(shard.known) for shard, _ in self._shards.values())
@@ -174,6 +182,6 @@ class KafkaPushLog:
             return
         self._forgot_ms = now_ms
         for shard, _ in self._shards.values():
-            old = [each for each, request in shard.known.items() if request.until_ms <= now_ms]
+            old = [each for each, request in shard.known.items() if not counts(request, now_ms)]
             for each in old:
                 del shard.known[each]

@@ -27,7 +27,8 @@ from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.adapters.kafka.transaction.requests import OwnedTransaction
 from kcontrol.errors import RetriableError, TopicError, UnseenRecordError
 from kcontrol.requests.push.bodies import InputRow
-from kcontrol.requests.push.limits import KEPT_MS, SLACK_MS
+from kcontrol.requests.push.limits import KEPT_MS, SLACK_MS, OversizedPushError
+from kcontrol.requests.push.log import counts
 from kcontrol.sessions.ports import Clock
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.pushed import PushedEnd, PushedRequest, pushed_bytes, pushed_of
@@ -83,7 +84,8 @@ class Shard:
         self.is_ours = True
 
     async def _read(self) -> None:
-        begin = await self._reader.begin(self._clock.now_ms() - self._reach_ms - SLACK_MS)
+        # A request counts for longer by as much as clocks may differ, and Kafka's own may differ from its time.
+        begin = await self._reader.begin(self._clock.now_ms() - self._reach_ms - 2 * SLACK_MS)
         if self._reader.position < begin:
             self.known.clear()
             self._reader.position = begin
@@ -92,7 +94,9 @@ class Shard:
     def longest_ms(self) -> int:
         """That a request counts which counts now, or is written here now. The shard must be ours."""
         now_ms = self._clock.now_ms()
-        counting = [remember_ms for remember_ms, until_ms in self._until_ms.items() if until_ms > now_ms]
+        counting = [
+            remember_ms for remember_ms, until_ms in self._until_ms.items() if until_ms + SLACK_MS > now_ms
+        ]
         return max([self._remember_ms, *counting])
 
     async def _learn(self, records: Sequence[RawRecord]) -> None:
@@ -103,7 +107,7 @@ class Shard:
             request = pushed_of(record.value, f"{self._reader.where}, offset {record.offset}")
             self.known.pop(request.key, None)
             self._needed_ms = request.longest_ms
-            if request.until_ms > now_ms:
+            if counts(request, now_ms):
                 self._keep(request)
         await asyncio.sleep(0)
 
@@ -142,14 +146,33 @@ class Shard:
     ) -> PushedEnd:
         sequence, last = 0, -1
         for part in _parts(rows):
-            base = await self._send(topic, partition, transactional_batch(producer, sequence, part))
+            last = await self._write_part(producer, topic, partition, sequence, part)
             sequence += len(part)
-            last = base + len(part) - 1
         return PushedEnd(partition, last)
+
+    async def _write_part(
+        self, producer: tuple[int, int], topic: str, partition: int, sequence: int, part: Sequence[_Record]
+    ) -> int:
+        """Where its last row came to lie. In smaller batches if the topic takes none so large."""
+        base = await self._send(topic, partition, transactional_batch(producer, sequence, part))
+        if base is not None:
+            return base + len(part) - 1
+        half = len(part) // 2
+        if not half:
+            raise OversizedPushError(
+                f"writing to topic {topic!r}, partition {partition}: a row of {_size(part[0])} bytes is larger than the topic "
+                "takes: raise its max.message.bytes; nothing was written"
+            )
+        await self._write_part(producer, topic, partition, sequence, part[:half])
+        return await self._write_part(producer, topic, partition, sequence + half, part[half:])
 
     async def _write_request(self, producer: tuple[int, int], request: PushedRequest) -> None:
         row = (request.key.encode(), pushed_bytes(request))
         offset = await self._send(self._topic, self._number, transactional_batch(producer, 0, [row]))
+        if offset is None:
+            raise TopicError(
+                f"{self._reader.where}: a request is larger than it takes; raise its max.message.bytes"
+            )
         if offset != self._reader.position:
             self._at_least = max(self._at_least, offset)
             raise UnseenRecordError(
@@ -157,12 +180,13 @@ class Shard:
                 f"{self._reader.position}: something is there that was not seen. Nothing of it is committed"
             )
 
-    async def _send(self, topic: str, partition: int, batch: bytes) -> int:
+    async def _send(self, topic: str, partition: int, batch: bytes) -> int | None:
+        """Where its first record came to lie; None: the topic takes no batch so large."""
         what = f"writing to topic {topic!r}, partition {partition}"
         tries, owned = SETTLING.within(DEADLINE_MS).begin(), self._owned
         answer = await owned.partitions.write(topic, partition, batch, owned.id, what, tries)
         if answer.verdict is Verdict.TOO_LARGE:
-            raise TopicError(f"{what}: a row is larger than the topic takes; raise its max.message.bytes")
+            return None
         if answer.verdict not in (Verdict.FINE, Verdict.DUPLICATE):
             owned.rpc.raise_if_denied(answer.code, write_right(answer.code, topic, owned.id), what)
             raise_for(what, answer.code)
@@ -175,18 +199,23 @@ _Record = tuple[bytes | None, bytes]
 
 
 def _parts(rows: Sequence[InputRow]) -> Iterator[list[_Record]]:
-    """Small enough for any topic that takes its largest row."""
+    """Small enough for most topics."""
     part: list[_Record] = []
     size = 0
     for row in rows:
-        bytes_ = len(row.value) + len(row.key or b"")
-        if part and size + bytes_ > _BATCH_BYTES:
+        record = (row.key, row.value)
+        if part and size + _size(record) > _BATCH_BYTES:
             yield part
             part, size = [], 0
-        part.append((row.key, row.value))
-        size += bytes_
+        part.append(record)
+        size += _size(record)
     if part:
         yield part
+
+
+def _size(record: _Record) -> int:
+    key, value = record
+    return len(value) + len(key or b"")
 
 
 def by_partition(rows: Sequence[InputRow], place: Callable[[InputRow], int]) -> Placed:
