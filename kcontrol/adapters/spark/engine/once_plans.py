@@ -59,7 +59,9 @@ class OncePlans:
     def prepare(self, attempt: AttemptLedger, ways: Ways) -> None:
         """See `StepPlans`."""
         plan = self._plans.get(ways)
-        if ways.placement is not Placement.EXCHANGE and (plan is None or plan.tasks < self._tasks_of(attempt)):
+        if ways.placement is not Placement.EXCHANGE and (
+            plan is None or plan.tasks < self._tasks_of(attempt)
+        ):
             self._plans[ways] = self._planned(attempt, ways)
 
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
