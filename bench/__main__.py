@@ -97,6 +97,20 @@ def _options() -> argparse.Namespace:
         help="of part `peers`, seconds of the stream before latency counts",
     )
     parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
+    _add_layout_options(parser)
+    _add_host_options(parser)
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=2,
+        help="runs of each workload on each side; of part `exchange`, in each way",
+    )
+    parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args()
+
+
+def _add_layout_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-mb",
         type=float,
@@ -111,6 +125,9 @@ def _options() -> argparse.Namespace:
         metavar="N",
         help="of part `layout`, the numbers of nodes, once, one after the other: 3 2 4. It begins with one",
     )
+
+
+def _add_host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, metavar="N", help="of part `hosts`, how many hosts are killed")
     parser.add_argument(
         "--standby",
@@ -128,15 +145,6 @@ def _options() -> argparse.Namespace:
         metavar="TIME",
         help="of part `hosts`, from one checkpoint to the next",
     )
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        default=2,
-        help="runs of each workload on each side; of part `exchange`, in each way",
-    )
-    parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args()
 
 
 def _dying(options: argparse.Namespace) -> plan.Dying:
