@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.figures import Spread
-from bench.kcontrol_side import measured_steps
-from bench.nodes import counted_steps, steps_of_sizes
+from bench.nodes import counted_steps, measured_by_number, steps_of_sizes
 from bench.plan import Measurement, Places, alternating
 from bench.topics import create_topics, fill
 
@@ -71,7 +70,5 @@ def _times_ms(places: Places, sizes: Sequence[Measurement], way: str) -> dict[Me
     """Of one run: from step to step, of the counted steps of each size."""
     name = f"bench-exchange-{uuid.uuid4().hex[:8]}"
     steps = steps_of_sizes(places, name, sizes, NODES, PARTITIONS, meets=way)
-    periods_ms = {
-        step["step"]: found.period_ms for step, found in zip(steps[1:], measured_steps(steps), strict=True)
-    }
-    return {size: [periods_ms[number] for number in counted_steps(size, steps)] for size in sizes}
+    measured = measured_by_number(steps)
+    return {size: [measured[number].period_ms for number in counted_steps(size, steps)] for size in sizes}

@@ -133,6 +133,11 @@ def counted_steps(measurement: Measurement, steps: Sequence[Boundary]) -> list[i
     return [step["step"] for step in of_size][measurement.warm_up_steps :][: measurement.steps]
 
 
+def measured_by_number(steps: Sequence[Boundary]) -> dict[int, MeasuredStep]:
+    """What every step but the first took, by its number."""
+    return {step["step"]: found for step, found in zip(steps[1:], measured_steps(steps), strict=True)}
+
+
 def _await(pipeline: Running, measurement: Measurement) -> list[Boundary]:
     """All steps so far, as soon as enough of one size are there."""
     needed = measurement.warm_up_steps + measurement.steps
@@ -155,9 +160,7 @@ def _run(
     """The steps of one size after their warm-up; those that were made while the
     definition was changed don't count."""
     numbers = counted_steps(measurement, steps)
-    measured: dict[int, MeasuredStep] = {
-        step["step"]: found for step, found in zip(steps[1:], measured_steps(steps), strict=True)
-    }
+    measured = measured_by_number(steps)
     run = Run(
         "kcontrol",
         measurement.workload,

@@ -51,9 +51,9 @@ class Pushed:
     replayed: bool
 
 
-def counts(request: PushedRequest, now_ms: int) -> bool:
-    """Whether a request may still be one that somebody was told is remembered, by whatever clock."""
-    return request.until_ms + SLACK_MS > now_ms
+def counts(until_ms: int, now_ms: int) -> bool:
+    """Whether a request that somebody was told is remembered until then may still count, by whatever clock."""
+    return until_ms + SLACK_MS > now_ms
 
 
 def always() -> None:

@@ -134,7 +134,7 @@ class KafkaPushLog:
     def _counts(self, known: PushedRequest, push: Push) -> bool:
         """Whether it is the same request still. What was pushed to a topic that was recreated since is gone."""
         is_there = known.topic_id == push.input.topic_id
-        return is_there and counts(known, self._clock.now_ms())
+        return is_there and counts(known.until_ms, self._clock.now_ms())
 
     async def _placed(self, push: Push, key: str) -> Placed:
         """Rows with a key go where any producer's would; the others of a request to one partition, in order."""
@@ -182,6 +182,6 @@ class KafkaPushLog:
             return
         self._forgot_ms = now_ms
         for shard, _ in self._shards.values():
-            old = [each for each, request in shard.known.items() if not counts(request, now_ms)]
+            old = [each for each, request in shard.known.items() if not counts(request.until_ms, now_ms)]
             for each in old:
                 del shard.known[each]

@@ -95,7 +95,7 @@ class Shard:
         """That a request counts which counts now, or is written here now. The shard must be ours."""
         now_ms = self._clock.now_ms()
         counting = [
-            remember_ms for remember_ms, until_ms in self._until_ms.items() if until_ms + SLACK_MS > now_ms
+            remember_ms for remember_ms, until_ms in self._until_ms.items() if counts(until_ms, now_ms)
         ]
         return max([self._remember_ms, *counting])
 
@@ -107,7 +107,7 @@ class Shard:
             request = pushed_of(record.value, f"{self._reader.where}, offset {record.offset}")
             self.known.pop(request.key, None)
             self._needed_ms = request.longest_ms
-            if counts(request, now_ms):
+            if counts(request.until_ms, now_ms):
                 self._keep(request)
         await asyncio.sleep(0)
 

@@ -47,7 +47,7 @@ class StepPlans(Protocol):
         """Run a plan that is there, as a job of this thread."""
 
     def prepare(self, attempt: AttemptLedger, ways: Ways) -> None:
-        """See that a plan is there that `run_step` can take, if plans are kept for such attempts."""
+        """See that a plan is there for the attempt, if plans are kept for such attempts: before `run_step`."""
 
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """Run the attempt, as a job of this thread. How it was run; None if the next one can't be run alike."""

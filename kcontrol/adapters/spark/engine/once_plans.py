@@ -69,7 +69,6 @@ class OncePlans:
         if ways.placement is Placement.EXCHANGE:
             self._planned(attempt, ways).frame.run()
             return None
-        self.prepare(attempt, ways)
         plan = self._plans[ways]
         shape = Shape(ways, self._with_input(attempt, plan))
         plan.frame.run(shape.partitions)

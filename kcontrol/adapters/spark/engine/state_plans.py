@@ -141,7 +141,6 @@ class StatePlans:
 
     def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """See `StepPlans`."""
-        self.prepare(attempt, ways)
         shape = Shape(ways, self._tasks_of(attempt))
         self.run(shape, attempt.work.step)
         return shape
