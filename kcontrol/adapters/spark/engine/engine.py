@@ -40,6 +40,7 @@ from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.counting import count_runs, count_split
 from kcontrol.adapters.spark.state.beginning import Beginnings
+from kcontrol.adapters.spark.state.held_steps import HeldSteps
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
@@ -118,6 +119,7 @@ class SparkEngine:
             spec.assignment,
         )
         self._workdir.prepare()
+        self._held = HeldSteps(self._workdir)
         write_lean_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._work = work = NodeWork(spec, place.node, bound, compression or {})
@@ -172,13 +174,10 @@ class SparkEngine:
     # --- the port -------------------------------------------------------------------------------------------
 
     def openable(self) -> tuple[int, ...]:
-        """Steps to which the working directory can be rolled back, newest first; also one that Spark still
-        records. None where it records nothing: such queries begin after any step."""
+        """As the port says. None where Spark records nothing: such queries begin after any step."""
         if not self._bound.recorded:
             return ()
-        recording = None if self._host.gate.has_ended else self._recording
-        listed = self._workdir.openable()
-        return listed if recording is None or recording in listed else (recording, *listed)
+        return self._held.steps(None if self._host.gate.has_ended else self._recording)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         """The steps of those checkpoints whose part of this node can be read. Without state none is needed."""
@@ -305,6 +304,7 @@ class SparkEngine:
     ) -> None:
         self._settle(deadline_s)
         self._queries.stop()
+        self._held.forget()
         self._attempt = None
         session = self._host.channel.begin_session()
         self._host.gate.begin_session(session, len(self._bound.queries))
