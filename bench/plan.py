@@ -106,7 +106,7 @@ spread."""
 SCALE_STEPS = (Measurement("passthrough", 1_000, 30, 40), Measurement("passthrough", 200_000, 2, 6))
 """In this order, in the same processes."""
 STEADY = tuple(
-    (Measurement(workload, 1_000, 1_500, 500), Measurement(workload, 800_000, 4, 20))
+    (Measurement(workload, 1_000, 1_500, 500), Measurement(workload, 800_000, 20, 20))
     for workload in ("passthrough", "aggregate")
 )
 """Small steps, and then large ones by the same processes."""
