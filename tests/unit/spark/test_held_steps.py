@@ -40,7 +40,9 @@ def test_a_step_that_is_recorded_already_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("retained", [1, 2, 3, 5])
-def test_no_step_is_told_that_a_look_would_not_find_once_the_last_is_recorded(tmp_path: Path, retained: int) -> None:
+def test_no_step_is_told_that_a_look_would_not_find_once_the_last_is_recorded(
+    tmp_path: Path, retained: int
+) -> None:
     it = made(tmp_path, 4, retained)
     held = HeldSteps(it)
     held.steps(4)

@@ -1,7 +1,7 @@
 """The steps to which a node's directory can be rolled back, told with every step without a look at the directory.
 
-A look reads some two hundred names, in the thread that is to begin the next step. But a query that goes on adds a batch with each
-step, and what Spark deletes for it follows from how many batches it retains.
+A look reads some two hundred names, in the thread that is to begin the next step. But a query that goes on adds a batch with
+each step, and what Spark deletes for it follows from how many batches it retains.
 """
 
 from __future__ import annotations
