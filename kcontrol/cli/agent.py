@@ -20,6 +20,7 @@ from kcontrol.apps.agent.nodes import PACKAGES_TAG, NodeCommands, check_agent_na
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.serve import AgentOptions, serve
 from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.unit_log import LOG_BYTES
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.errors import ConfigurationError
@@ -84,6 +85,14 @@ if TYPE_CHECKING:
     help="Seconds from SIGTERM to SIGKILL for a process that is to end.",
 )
 @click.option(
+    "--log-mb",
+    type=click.IntRange(1, 100_000),
+    default=LOG_BYTES >> 20,
+    show_default=True,
+    metavar="MB",
+    help="Of what each process says here, this much is kept, and once more as much of what it said before that.",
+)
+@click.option(
     "--leave/--stay",
     "leaves",
     default=False,
@@ -112,6 +121,7 @@ def agent(
     environment_timeout_s: float,
     work_dir: Path | None,
     kill_after_s: float,
+    log_mb: int,
     leaves: bool,
     archives: bool,
     cluster: ClusterSettings,
@@ -153,7 +163,9 @@ def agent(
             _show(json.dumps(facts) if as_json else f"agent {own} {what}")
 
     session = SessionOptions(coordinator=commands.coordinator(own))
-    options = AgentOptions(own, slots, found, folder, round(kill_after_s * 1000), leaves, session)
+    options = AgentOptions(
+        own, slots, found, folder, round(kill_after_s * 1000), leaves, session, log_mb << 20
+    )
     if archives:
         make_in_background()
     asyncio.run(serve(cluster, options, commands, tell))

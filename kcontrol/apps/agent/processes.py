@@ -25,6 +25,7 @@ from pathlib import Path
 import psutil
 
 from kcontrol.apps.agent.numbers import GivenNumber, give_number
+from kcontrol.apps.agent.unit_log import LOG_BYTES, keep_short, last_line
 from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.unit_ends import may_be_of
 from kcontrol.core.cluster.work import RunningUnit
@@ -39,7 +40,6 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _START_TICKS = 19
 """Of the fields of /proc/PID/stat behind the name, the one that says when the process began, in ticks since
 the boot (proc(5), field 22)."""
-_LAST_BYTES = 4_096
 _JOB = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
 _TASK = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 """No hyphen: so no two units have the same folder."""
@@ -107,11 +107,7 @@ class HostProcess:
 
     def last_words(self) -> str:
         """The last line of what it said."""
-        with suppress(FileNotFoundError), (self.folder / "log").open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
-            lines = file.read().decode(errors="replace").split("\n")
-            return next((line.removeprefix("kcontrol: ") for line in reversed(lines) if line.strip()), "")
-        return ""
+        return last_line(self.folder / "log")
 
     def signal(self, number: int) -> None:
         """To the whole group, as far as it is still there; to nobody else who has its number by now."""
@@ -177,11 +173,13 @@ class EndedProcess:
 
 class HostProcesses:
     """All of them. kill_after_ms: SIGKILL so long after SIGTERM. stuck_ms: who is there still so long after that can't be
-    ended."""
+    ended. log_bytes: of what each says, twice so many are kept at most."""
 
-    def __init__(self, folder: Path, kill_after_ms: int, stuck_ms: int = STUCK_MS) -> None:
+    def __init__(
+        self, folder: Path, kill_after_ms: int, stuck_ms: int = STUCK_MS, log_bytes: int = LOG_BYTES
+    ) -> None:
         self._folder = folder
-        self._kill_after_ms, self._stuck_ms = kill_after_ms, stuck_ms
+        self._kill_after_ms, self._stuck_ms, self._log_bytes = kill_after_ms, stuck_ms, log_bytes
         self._all: dict[tuple[Unit, int], HostProcess] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._adopt()
@@ -315,6 +313,7 @@ class HostProcesses:
         for key, process in list(self._all.items()):
             told = process.told_to_end_ms
             if process.is_alive():
+                self._keep_log_short(process)
                 if told is not None and now_ms - told >= self._kill_after_ms:
                     process.signal(signal.SIGKILL)
                 elif process.again:
@@ -333,6 +332,12 @@ class HostProcesses:
             else:
                 shutil.rmtree(process.folder, ignore_errors=True)
         return ended
+
+    def _keep_log_short(self, process: HostProcess) -> None:
+        try:
+            keep_short(process.folder / "log", self._log_bytes)
+        except OSError as error:
+            _log.warning("%s: what it has said can't be cut: %s", process.folder.name, error)
 
     def forget(self, one: EndedProcess) -> None:
         """What is to be remembered of it is remembered."""

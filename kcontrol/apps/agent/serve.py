@@ -23,6 +23,7 @@ from kcontrol.apps.agent.remembering import until_there_is_room
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.session import AgentSession, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.unit_log import LOG_BYTES
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
@@ -38,7 +39,7 @@ _LOOK_EVERY_S = 0.1
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """folder: what the agent remembers. kill_after_ms: from SIGTERM to SIGKILL. leaves: at the end it gives
-    up its place and all that runs here."""
+    up its place and all that runs here. log_bytes: as of HostProcesses."""
 
     name: str
     slots: int
@@ -47,6 +48,7 @@ class AgentOptions:
     kill_after_ms: int
     leaves: bool
     session: SessionOptions = field(default_factory=SessionOptions)
+    log_bytes: int = LOG_BYTES
 
 
 async def serve(
@@ -71,7 +73,8 @@ async def serve(
     before = earlier[-1] if earlier else ""
     machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), before, disk.left_out())
     log, beats, snapshots = KafkaClusterLog(cluster), KafkaBeats(cluster), KafkaSnapshots(cluster)
-    processes, warden = HostProcesses(disk.units, options.kill_after_ms), Warden(cluster)
+    warden = Warden(cluster)
+    processes = HostProcesses(disk.units, options.kill_after_ms, log_bytes=options.log_bytes)
 
     def may_ask() -> bool:
         return machine.may_start(SystemClock().monotonic_ms())

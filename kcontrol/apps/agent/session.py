@@ -174,8 +174,7 @@ class AgentSession:
         try:
             replica = await self._store.newest()
         except (RetriableError, TimeoutError) as error:
-            what = f"{cut}, and the snapshot from which it goes on can't be read now"
-            self._waiting.for_kafka(what, str(error) or "no answer")
+            self._waiting.for_kafka(f"{cut}, and its snapshot can't be read now", str(error) or "no answer")
             return
         if replica is None or not cut.is_bridged_by(replica, self.replica):
             self._waiting.for_somebody(
@@ -198,11 +197,12 @@ class AgentSession:
                 self._machine.begin(incarnation, self._clock.monotonic_ms())
 
     def _tell_stage(self) -> None:
-        known = self._machine.me.is_known_by(self.replica)
-        stage = str(self.replica.stage(self._machine.me.name)) if known else "unknown"
+        me = self._machine.me
+        stage = str(self.replica.stage(me.name)) if me.is_known_by(self.replica) else "unknown"
         if stage != self._stage:
             self._stage = stage
             self._tell(f"is {stage}")
+        self._waiting.for_its_name(me.name, self._machine.name_is_taken)
 
     async def _hear(self) -> None:
         self._machine.hear(*await self._beats.read_to_end())

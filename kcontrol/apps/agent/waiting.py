@@ -31,6 +31,16 @@ class WaitingAgent:
             raise ClusterError(f"the agent has waited for {self._given_up_ms // 1000} s, and ends: {why}")
         self._say(why, f"{why}. It ends if that is so for {self._given_up_ms // 1000} s")
 
+    def for_its_name(self, name: str, is_taken: bool) -> None:
+        """Until it is not taken. Raises as `for_somebody`."""
+        if is_taken:
+            self.for_somebody(
+                f"the cluster has an agent {name!r} with another --work-dir, and its beats may still come: end that one, or "
+                "give this one another --name"
+            )
+        else:
+            self.over()
+
     def over(self) -> None:
         """It goes on."""
         self._told, self._since_ms = set(), None

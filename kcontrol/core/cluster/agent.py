@@ -106,6 +106,13 @@ class AgentMachine:
         return self._has_read
 
     @property
+    def name_is_taken(self) -> bool:
+        """Whether an agent of its name is in the value that was none of its incarnations."""
+        return self.me.name in self.replica.agents and not (
+            self.me.is_known_by(self.replica) or self.me.was_known_by(self.replica)
+        )
+
+    @property
     def next_offset(self) -> int:
         return self.replica.offset + 1
 

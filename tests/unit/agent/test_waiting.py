@@ -9,7 +9,7 @@ import pytest
 
 from kcontrol.adapters.kafka.logs.cluster_log import LogCutError
 from kcontrol.apps.agent.session import SessionOptions
-from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Prepare, ProposeSnapshot
+from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Leave, Prepare, ProposeSnapshot
 from kcontrol.core.cluster.model import Agent, Replica
 from kcontrol.errors import ClusterError, RetriableError
 from tests.unit.agent.session import Log, Part, Session
@@ -105,5 +105,47 @@ def test_a_snapshot_counts_once_the_log_has_confirmed_it(tmp_path: Path) -> None
             log.entries = [*([Prepare("b", "b-1")] * 1_001), *behind]
             await one.session._read()
             assert one.machine.has_read
+
+    asyncio.run(play())
+
+
+def taken() -> Log:
+    """The log of a cluster in which another agent of that name lives."""
+    return Log([Prepare("a", "b-1")])
+
+
+def test_who_has_the_name_of_another_that_lives_says_so(tmp_path: Path) -> None:
+    async def play() -> None:
+        with Session(tmp_path, taken()) as one:
+            for _ in range(3):
+                await one.session._read()
+            [said] = [told for told in one.told if told.startswith("waits")]
+            assert "an agent 'a' with another --work-dir" in said
+            assert "end that one, or give this one another --name. It ends if that is so for 300 s" in said
+
+    asyncio.run(play())
+
+
+def test_and_ends_if_that_one_goes_on(tmp_path: Path) -> None:
+    async def play() -> None:
+        options = SessionOptions(poll_ms=1, give_up_ms=0)
+        with Session(tmp_path, taken(), options) as one, pytest.raises(ClusterError, match="another --name"):
+            await one.session.run()
+
+    asyncio.run(play())
+
+
+def test_and_goes_on_once_that_one_has_left(tmp_path: Path) -> None:
+    log = taken()
+
+    async def play() -> None:
+        options = SessionOptions(poll_ms=1, give_up_ms=3_600_000)
+        with Session(tmp_path, log, options) as one:
+            await one.session._read()
+            log.entries.append(Leave("a", "b-1", "a", "b-1", "asked to"))
+            await one.session._read()
+            log.entries.append(Prepare("a", "b-2"))
+            await one.session._read()
+            assert len([told for told in one.told if told.startswith("waits")]) == 2, "said anew"
 
     asyncio.run(play())
