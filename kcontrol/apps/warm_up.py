@@ -18,7 +18,10 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.sent_rows import sent_to
-from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.engine.engine import SparkEngine
+from kcontrol.adapters.spark.engine.node_place import NodePlace
+from kcontrol.adapters.spark.engine.planning_ahead import planned_ahead
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
@@ -107,6 +110,28 @@ async def open_once(
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
         await _run_alone(spark, bound, host, place, spec, checkpoint, last)
+
+
+def plan_once(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    node: int,
+    spec: PipelineSpec,
+    checkpoint: Checkpoint,
+    last: StepBoundary,
+    checkpoints: Path,
+    ahead: Path,
+) -> PlansAhead:
+    """Plan the queries of a node that is to be, for steps that are cut as the last step would be by its layout, while others
+    run in the same session.
+
+    The rest is as of `open_once`. Raises CheckpointError, ConfigurationError, StepFailedError, and what Spark raises.
+    """
+    with _beside(ahead, spec.pipeline, node) as scratch:
+        place = NodePlace(node, scratch, checkpoints=checkpoints)
+        step = step_by(spec, last, checkpoint.step + 1)
+        return planned_ahead(spark, bound, host.channel.address, place, spec, checkpoint, step)
 
 
 async def _run_alone(
