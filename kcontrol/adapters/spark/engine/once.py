@@ -24,6 +24,7 @@ from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ah
 from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
 from kcontrol.adapters.spark.engine.releases import Releases
 from kcontrol.adapters.spark.engine.small_steps import SmallSteps
+from kcontrol.adapters.spark.internals import set_local_properties
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import Ways
@@ -149,9 +150,9 @@ class OnceQuery:
         session's settings, as SQL executions hand them on."""
         context = self._spark.sparkContext
         context.setLocalProperty(QUERY_PROPERTY, self._bound.name)
-        for name, value in {**self._spark.conf.getAll, **self._plans.settings()}.items():
-            if name.startswith("spark."):
-                context.setLocalProperty(name, value)
+        settings = {**self._spark.conf.getAll, **self._plans.settings()}
+        given = {name: value for name, value in settings.items() if name.startswith("spark.")}
+        set_local_properties(self._spark, given)
         # As a streaming query does: a task that waits for Python ends at once when its job is cancelled.
         context.setJobGroup(self._group, f"steps of query {self._bound.name}", interruptOnCancel=True)
 

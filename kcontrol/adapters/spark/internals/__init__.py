@@ -52,6 +52,7 @@ from kcontrol.adapters.spark.internals.session import (
     jvm_class,
     own_gateway,
     parsed,
+    set_local_properties,
     spark_home,
     use_gateway,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "plan_of",
     "rewrite_state",
     "rewritten",
+    "set_local_properties",
     "set_rights_without_processes",
     "shuffled",
     "spark_home",
