@@ -44,7 +44,7 @@ from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import END_WARMING_S, Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_beside import open_beside
-from kcontrol.apps.warm_up import open_once, plan_once, warm_up
+from kcontrol.apps.warm_up import MORE_STEPS, open_once, plan_once, warm_up
 from kcontrol.apps.warming import Warming
 from kcontrol.core.events import Exit
 from kcontrol.core.model import AgentPlacement, Checkpoint, InputSlice, InputSpec, PipelineSpec, StepBoundary
@@ -199,7 +199,7 @@ class NodeService:
         ) -> None:
             where = options.node, spec, checkpoint, last, options.checkpoints, home(spec.pipeline)
             if is_new:
-                await open_once(self._spark, queries, self.host, *where)
+                await open_once(self._spark, queries, self.host, *where, more=MORE_STEPS)
             elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):
                 # One node has other queries than several. Those that run go on meanwhile, so these are bound apart.
                 pipeline = self._pipeline.with_nodes(spec.nodes)

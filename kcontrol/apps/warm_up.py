@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,6 +44,9 @@ MAX_RECORDS = 2_000_000
 """No more than this is run again to compare it with the log: from the nearest checkpoint on, where there is state."""
 MAX_BYTES = 256 * 1024 * 1024
 """Of state that is copied once more, only to open it."""
+MORE_STEPS, MORE_S = 4, 6.0
+"""So many more steps a process rehearses that has nothing else to do, none of them begun after so many seconds: the first are
+run by code that Java has not compiled yet, and each is faster than the one before."""
 
 
 async def warm_up(
@@ -95,6 +99,7 @@ async def open_once(
     last: StepBoundary,
     checkpoints: Path,
     ahead: Path,
+    more: int = 0,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
     afterwards, so that Spark does both faster the next time. Where rows are exchanged it is run twice, the second time with
@@ -103,13 +108,13 @@ async def open_once(
 
     checkpoint: one that `can_be_opened_twice`. spec: by which it is to be a node; no step by that was made yet, so nothing is
     compared. checkpoints: where nodes of this machine have their own. ahead: where state of the checkpoint was copied to, which
-    is linked from there. Raises StepFailedError, CheckpointError.
+    is linked from there. more: steps that are run besides, for `MORE_S` at most. Raises StepFailedError, CheckpointError.
     """
     if not _is_runnable(last):
         return
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
-        await _run_alone(spark, bound, host, place, spec, checkpoint, last)
+        await _run_alone(spark, bound, host, place, spec, checkpoint, last, more)
 
 
 def plan_once(
@@ -142,20 +147,24 @@ async def _run_alone(
     spec: PipelineSpec,
     checkpoint: Checkpoint | None,
     last: StepBoundary,
+    more: int = 0,
 ) -> None:
-    """The input of a step, as of the step after the checkpoint."""
+    """The input of a step, as of the step after the checkpoint, and of those that follow."""
     begin = 0 if checkpoint is None else checkpoint.step
     step = step_by(spec, last, begin + 1)
     left = place.work_root / "sent"
+    taken = {each.name for each in spec.exchanges if not each.delivers}
     engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
     try:
         await engine.open(begin, checkpoint is None, checkpoint)
         await _run(engine, step, spec, place.node)
-        if taken := {each.name for each in spec.exchanges if not each.delivers}:
-            again = replace(
-                step_by(spec, last, step.step + 1), exchanges=sent_to(left, step.step, place.node, taken)
-            )
-            await _run(engine, again, spec, place.node)
+        until_s = time.monotonic() + MORE_S
+        for number in range((1 if taken else 0) + more):
+            if number > 0 and time.monotonic() > until_s:
+                break
+            sent = sent_to(left, step.step, place.node, taken)
+            step = replace(step_by(spec, last, step.step + 1), exchanges=sent)
+            await _run(engine, step, spec, place.node)
     finally:
         await engine.close()
         engine.shut_down()
