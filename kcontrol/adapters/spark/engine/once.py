@@ -33,6 +33,8 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 STOP_TIMEOUT_S = 60.0
+_GROUPS = itertools.count()
+"""Of jobs, in this process: of two queries none must be that of the other, whose jobs would be cancelled with its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +97,8 @@ class OnceQuery:
         """When the job of the last step had ended, by the monotonic clock."""
         self._numbers = itertools.count(1)
         self._job_ahead: JobAhead | None = None
-        self._group = f"kcontrol-{peer.session}-{bound.name}"
+        # Not by the session: what is rehearsed beside this has a side channel of its own, and a session of the same number.
+        self._group = f"kcontrol-{next(_GROUPS)}-{bound.name}"
         self._stopping = False
         self._thread: threading.Thread | None = None
 
