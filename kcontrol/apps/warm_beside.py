@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
+from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS
+from kcontrol.adapters.spark.internals import read_snapshot_list
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.warm_up import open_once
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import SparkSettingError
 from kcontrol.settings.cluster import ClusterSettings
 
 
@@ -30,6 +34,9 @@ async def open_beside(
 ) -> None:
     """As `open_once`, beside queries that run: with settings, names and a side channel of its own. pipeline: with as many nodes
     as `spec` has. own, ahead: as `open_once` has `checkpoints` and `ahead`."""
+    with suppress(*SPARK_ERRORS, SparkSettingError):
+        # Not in a task first: those of the queries that run would wait for its slot.
+        await asyncio.to_thread(read_snapshot_list, spark)
     session = spark.newSession()
     host = ChannelEndpoint(session, settings)
     host.schemas = book

@@ -56,6 +56,7 @@ from kcontrol.adapters.spark.internals.session import (
     spark_home,
     use_gateway,
 )
+from kcontrol.adapters.spark.internals.snapshot_lists import read_snapshot_list
 from kcontrol.adapters.spark.internals.state_partitions import (
     NOT_RUN,
     CurrentIds,
@@ -117,6 +118,7 @@ __all__ = [
     "parsed",
     "places_in",
     "plan_of",
+    "read_snapshot_list",
     "rewrite_state",
     "rewritten",
     "set_local_properties",
