@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -178,23 +179,14 @@ def test_what_can_not_be_run_is_no_error(error: Exception) -> None:
 
 def opened_once(tmp_path: Path, more: int) -> list[tuple[str, int]]:
     """What is asked of the engine of a process that is to be a node."""
-    engine, unused = Engine(), SimpleNamespace()
+    engine, unused = Engine(), None
     with (
         patch.object(warm_up, "scratch_engine", lambda *_, **__: engine),
         patch.object(warm_up, "environment_of", lambda _spark: HERE),
     ):
-        where: Any = (
-            unused,
-            unused,
-            unused,
-            0,
-            SPEC,
-            None,
-            boundary(7),
-            tmp_path / "own",
-            tmp_path / "p" / "ahead",
-        )
-        asyncio.run(warm_up.open_once(*where, more=more))
+        where = unused, unused, unused, 0, SPEC, None, boundary(7), tmp_path / "own", tmp_path / "p" / "ahead"
+        call: Any = partial(warm_up.open_once, *where)
+        asyncio.run(call(more=more))
     return engine.calls
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import ConfigurationError
+from tests.support.processes import until
 
 QUERIES = ("a", "b")
 
@@ -199,5 +200,7 @@ def test_what_was_begun_under_another_assignment_stays_where_it_is_until_somethi
         assert found == [before.query_path("a") / "commits" / "0"]
     assert sorted(path.name for path in it.path.parent.iterdir()) == ["inc-1", "inc-3"]
     it.create()
-    assert [path.name for path in it.path.parent.iterdir()] == ["inc-3"]
+    until(
+        lambda: [path.name for path in it.path.parent.iterdir()] == ["inc-3"], "what was there before is gone"
+    )
     assert workdir(tmp_path, 4, assignment=1).path.is_dir()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -201,7 +202,8 @@ class WorkDir:
     def _forget(self, histories: Sequence[int]) -> None:
         for number in histories:
             shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
-        self._forget_older()
+        # Nobody waits for that: it is a thousand files, in the middle of a change of the layout.
+        threading.Thread(target=self._forget_older, name="kcontrol-forget", daemon=True).start()
         self._forget_pins()
 
     def pin(self, step: int) -> Path:
