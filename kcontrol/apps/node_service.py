@@ -192,12 +192,12 @@ class NodeService:
 
     def _would_be(self, rebind: Rebind | None, log_id: str, *, is_new: bool = False) -> WouldBe:
         before = self._pipeline.nodes
-        home = partial(ahead_home, self._options.work_dir / log_id, node=self._options.node)
 
         async def warm(
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint | None, last: StepBoundary
         ) -> None:
-            where = options.node, spec, checkpoint, last, options.checkpoints, home(spec.pipeline)
+            ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
+            where = options.node, spec, checkpoint, last, options.checkpoints, ahead
             if is_new:
                 await open_once(self._spark, queries, self.host, *where, more=MORE_STEPS)
             elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):
@@ -208,7 +208,7 @@ class NodeService:
         def plan(
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
         ) -> PlansAhead:
-            where = options.node, spec, checkpoint, last, options.checkpoints, home(spec.pipeline)
+            where = options.node, spec, checkpoint, last, options.checkpoints
             return plan_once(self._spark, queries, self.host, *where)
 
         options = self._options

@@ -304,9 +304,8 @@ class Preparation:
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
-        small = can_be_opened_twice(checkpoint)
-        await self._warm(checkpoint if small else None, last)
-        if small and last is not None:
+        await self._warm(checkpoint if can_be_opened_twice(checkpoint) else None, last)
+        if last is not None:
             await self._plan(checkpoint, last)
         self._is_planned = True
 

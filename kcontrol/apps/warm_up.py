@@ -126,14 +126,13 @@ def plan_once(
     checkpoint: Checkpoint,
     last: StepBoundary,
     checkpoints: Path,
-    ahead: Path,
 ) -> PlansAhead:
     """Plan the queries of a node that is to be, for steps that are cut as the last step would be by its layout, while others
     run in the same session.
 
     The rest is as of `open_once`. Raises CheckpointError, ConfigurationError, StepFailedError, and what Spark raises.
     """
-    with _beside(ahead, spec.pipeline, node) as scratch:
+    with scratch_directory("plan") as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints)
         step = step_by(spec, last, checkpoint.step + 1)
         return planned_ahead(spark, bound, host.channel.address, place, spec, checkpoint, step)

@@ -1,32 +1,34 @@
 """What a node's queries will run by a layout that is not in force yet, planned while the old one is.
 
 Spark plans a query for a directory, and finds there what was written down of its state. That of the node is made when the
-layout is in force. So the plans are made in another one, on a checkpoint that was copied, and are told where they are when
+layout is in force. So the plans are made in another one, with what a checkpoint has of that, and are told where they are when
 they are started (`StatePlans.move_to`).
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.node_place import NodePlace
 from kcontrol.adapters.spark.engine.node_work import NodeWork
-from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.sink.write_step import SinkContext
+from kcontrol.adapters.spark.state.assembling import PartsOfNodes
 from kcontrol.adapters.spark.state.beginning import Beginnings
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.core.node.replay import work_of
-from kcontrol.core.step.assignment import owners_of
+from kcontrol.core.step.assignment import owners_of, saved_owners
 from kcontrol.errors import StepFailedError
 
 _INCARNATION = 0
@@ -75,18 +77,30 @@ def _restored(
     spec: PipelineSpec,
     checkpoint: Checkpoint,
 ) -> WorkDir:
+    """With all that a plan is made of: what was written down of the queries and their state, and no state."""
     retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
     where = place.work_root, spec.pipeline, place.node, _INCARNATION
     workdir = WorkDir(*where, bound.recorded, retained, spec.assignment)
     workdir.prepare()
     begin = Beginnings(spark, spec.layout.shuffle_partitions, work.needs).after(checkpoint.step)
-    if spec.stateful:
-        which = spec.checkpoint.location, spec.pipeline, place.log_id, place.node, _INCARNATION
-        own = place.checkpoints
-        parts = NodeParts(CheckpointStore(), workdir, *which, own, work.needs, owners_of(spec))
-        parts.restore(checkpoint, begin)
-    else:
-        workdir.create(checkpoint.step, begin)
+    parts = PartsOfNodes(
+        CheckpointStore(),
+        placed(checkpoint.location, place.checkpoints),
+        checkpoint.step,
+        {part.node: part.manifest for part in checkpoint.parts},
+        saved_owners(checkpoint, len(owners_of(spec))),
+    )
+
+    def fill(directory: Path) -> None:
+        for query in work.needs:
+            base = parts.base(query, place.node)
+            if base is None:
+                (directory / query).mkdir()
+                begin(query, directory / query)
+            else:
+                parts.bring_plain(query, base, directory)
+
+    workdir.begin_with(checkpoint.step, fill)
     return workdir
 
 
