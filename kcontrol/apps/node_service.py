@@ -25,7 +25,9 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
-from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.engine.engine import SparkEngine
+from kcontrol.adapters.spark.engine.node_place import NodePlace
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
@@ -41,7 +43,8 @@ from kcontrol.apps.relaying import Preparation, Rebind, WouldBe, prepare_beside
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import END_WARMING_S, Standby, StandbyPorts, WaitOver
-from kcontrol.apps.warm_up import open_once, warm_up
+from kcontrol.apps.warm_beside import open_beside
+from kcontrol.apps.warm_up import MORE_STEPS, open_once, plan_once, warm_up
 from kcontrol.apps.warming import Warming
 from kcontrol.core.events import Exit
 from kcontrol.core.model import AgentPlacement, Checkpoint, InputSlice, InputSpec, PipelineSpec, StepBoundary
@@ -108,6 +111,8 @@ class NodeService:
         self.presence = Presence(options.work_dir, pipeline.name, options.node)
         self._passed: PassedOn | None = None
         """To the next incarnation."""
+        self._ahead: PlansAhead | None = None
+        """For the next engine."""
         self._warming: Warming | None = None
         """Of who has stood by; it may not be over when the number is taken."""
 
@@ -180,30 +185,10 @@ class NodeService:
     async def _placed(self, place: NodeSeat, rebind: Rebind) -> tuple[BoundQueries, PipelineSpec | None]:
         prepared = place.prepared
         if prepared is not None and prepared.pipeline.nodes == place.nodes and self._passed is not None:
-            self._pipeline = prepared.pipeline
+            self._pipeline, self._ahead = prepared.pipeline, prepared.ahead
             return prepared.bound, await submit_prepared(self._passed, prepared)
         self._pipeline = self._pipeline.with_nodes(place.nodes)
         return await asyncio.to_thread(rebind, self._pipeline), None
-
-    async def _rehearse(
-        self,
-        pipeline: Pipeline,
-        node: int,
-        spec: PipelineSpec,
-        checkpoint: Checkpoint | None,
-        last: StepBoundary,
-        own: Path,
-        ahead: Path,
-    ) -> None:
-        """As `open_once`, beside queries that run: with settings, names and a side channel of its own."""
-        spark = self._spark.newSession()
-        host = ChannelEndpoint(spark, self._settings)
-        host.schemas = self._book
-        try:
-            queries = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
-            await open_once(spark, queries, host, node, spec, checkpoint, last, own, ahead)
-        finally:
-            host.close()
 
     def _would_be(self, rebind: Rebind | None, log_id: str, *, is_new: bool = False) -> WouldBe:
         before = self._pipeline.nodes
@@ -214,10 +199,17 @@ class NodeService:
             ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
             where = options.node, spec, checkpoint, last, options.checkpoints, ahead
             if is_new:
-                await open_once(self._spark, queries, self.host, *where)
+                await open_once(self._spark, queries, self.host, *where, more=MORE_STEPS)
             elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):
                 # One node has other queries than several. Those that run go on meanwhile, so these are bound apart.
-                await self._rehearse(self._pipeline.with_nodes(spec.nodes), *where)
+                pipeline = self._pipeline.with_nodes(spec.nodes)
+                await open_beside(self._spark, self._settings, self._book, pipeline, *where)
+
+        def plan(
+            queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
+        ) -> PlansAhead:
+            where = options.node, spec, checkpoint, last, options.checkpoints
+            return plan_once(self._spark, queries, self.host, *where)
 
         options = self._options
         limits = HangLimits.of(duration_ms(self._pipeline.limits.silence_timeout))
@@ -230,6 +222,7 @@ class NodeService:
             rebind=rebind or self._bound,
             output_partitions=options.output_partitions,
             warm=warm,
+            plan=plan,
             placed=is_new and options.placement is not None,
             binding_ms=limits.binding_ms,
         )
@@ -406,6 +399,8 @@ class NodeService:
                 self._spark, bound, self.host, place, spec, incarnation, on_failure, {**compression, **sent}
             )
             engine.opens_after = opens_after
+            engine.begin_with(self._ahead)
+            self._ahead = None
             return engine
 
         return make

@@ -14,15 +14,18 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.spark.engine.node_work import NodeWork
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
+from kcontrol.apps.past_cancelling import in_thread, warmed
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.warm_up import can_be_opened_twice
 from kcontrol.core.log.control_view import PipelineView
@@ -58,6 +61,8 @@ Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
 Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint | None, StepBoundary], Awaitable[None]]
 """See `open_once`. Whatever it raises, the node is only colder."""
+Plan = Callable[[BoundQueries, PipelineSpec, Checkpoint, StepBoundary], PlansAhead]
+"""See `plan_once`. Called in a thread. Whatever it raises, the node plans when it opens its queries."""
 Read = tuple[PipelineView, StepsView]
 """Of both logs, as far as somebody has read them."""
 
@@ -65,13 +70,14 @@ Read = tuple[PipelineView, StepsView]
 @dataclass(frozen=True)
 class Prepared:
     """What a process goes on with after the change that `request_id` asks for. over: the definition that was in the log when it
-    made ready."""
+    made ready. ahead: plans of these queries, if some were made."""
 
     request_id: str
     pipeline: Pipeline
     over: PipelineSpec
     spec: PipelineSpec
     bound: BoundQueries
+    ahead: PlansAhead | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,9 @@ class WouldBe:
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
-    that their code is warm; None: nothing has to be. placed: an agent has started it, so that it is the node, too, where the
-    pipeline is not there any more. binding_ms: queries that are still bound for a layout which nobody wants any more are waited
+    that their code is warm; None: nothing has to be. plan: plans the queries for the layout that is asked for; None:
+    nobody does before they are opened. placed: an agent has started it, so that it is the node, too, where the pipeline is not
+    there any more. binding_ms: queries that are still bound, or planned, for a layout that nobody wants any more are waited
     for so long, and so are those that were opened to be warm for it; Spark's session may hang."""
 
     settings: ClusterSettings
@@ -95,6 +102,7 @@ class WouldBe:
     gone: Callable[[NodeJoin], bool] = lambda _: False
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
+    plan: Plan | None = None
     placed: bool = False
     binding_ms: int = DEFAULT_LIMITS.binding_ms
 
@@ -142,6 +150,7 @@ class Preparation:
 
     def __init__(self, who: WouldBe) -> None:
         self._who = who
+        self._limit = who.pipeline.name, who.binding_ms
         self._uuid = uuid4().hex
         self._beat = self._tries = 0
         self.prepared: Prepared | None = None
@@ -151,6 +160,7 @@ class Preparation:
         """Cancelled, and not over yet: a thread that binds queries goes on."""
         self._request_id = self._error = ""
         self._is_warm = who.warm is None
+        self._is_planned = False
         self._said: tuple[str, int, str] | None = None
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
@@ -176,12 +186,10 @@ class Preparation:
         Raises NotFoundError where there is no such pipeline, and RetriableError.
         """
         request = pending(view, steps)
-        if request is None:
+        if request is None or not self._is_meant(request):
             self._forget()
-            return not await self._swept(steps)
-        if not self._is_meant(request):
-            self._forget()
-            return False
+            self._forget_plans(steps)
+            return request is None and not await self._swept(steps)
         if request.request_id != self._request_id:
             self._forget()
         spec = view.spec()
@@ -221,8 +229,15 @@ class Preparation:
         if self._copy is not None:
             self._copy.give_up()
         self._work = self._copy = None
+        self._is_planned = False
         self._request_id = self._error = ""
         self._tries = 0
+
+    def _forget_plans(self, steps: StepsView) -> None:
+        """Unless they are for what has just been made: whoever goes on by it has yet to take them."""
+        prepared, made = self.prepared, steps.assignment
+        if prepared is not None and (made is None or made.request_id != prepared.request_id):
+            self.prepared = replace(prepared, ahead=None)
 
     def _is_over(self, work: asyncio.Task[None]) -> None:
         """Nobody asks any more what became of it."""
@@ -258,7 +273,8 @@ class Preparation:
         if prepared is None or prepared.pipeline.nodes != request.nodes:
             pipeline = who.pipeline.with_nodes(request.nodes)
             self._is_warm = who.warm is None
-            bound = await _rebound(who, pipeline)
+            queries = f"queries for {pipeline.nodes} nodes"
+            bound = await in_thread(partial(who.rebind, pipeline), queries, "bound", *self._limit)
         else:
             pipeline, bound = prepared.pipeline, prepared.bound
         resolved = await resolve(
@@ -289,20 +305,45 @@ class Preparation:
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
         await self._warm(checkpoint if can_be_opened_twice(checkpoint) else None, last)
+        if last is not None:
+            await self._plan(checkpoint, last)
+        self._is_planned = True
+
+    async def _plan(self, checkpoint: Checkpoint, last: StepBoundary) -> None:
+        """Once for a request."""
+        who, prepared = self._who, self.prepared
+        if self._is_planned or who.plan is None or prepared is None:
+            return
+        made = partial(who.plan, prepared.bound, prepared.spec, checkpoint, last)
+        try:
+            ahead = await in_thread(
+                made, f"queries for {prepared.pipeline.nodes} nodes", "planned", *self._limit
+            )
+        except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: they are planned when they are opened
+            _log.warning(
+                "node %d has no plans for the new layout: %s", who.node, error or type(error).__name__
+            )
+            return
+        _log.info(
+            "node %d has planned for the new layout: %s",
+            who.node,
+            ", ".join(sorted(ahead.names)) or "nothing",
+        )
+        self.prepared = replace(prepared, ahead=ahead)
 
     async def _warm(self, checkpoint: Checkpoint | None, last: StepBoundary | None) -> None:
         """Once for the queries that are bound."""
         who, prepared = self._who, self.prepared
         if not self._is_warm and who.warm is not None and prepared is not None and last is not None:
             try:
-                await _warmed(who, who.warm(prepared.bound, prepared.spec, checkpoint, last))
+                await warmed(who.warm(prepared.bound, prepared.spec, checkpoint, last), *self._limit)
             except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder
                 _log.warning("node %d is not warm: %s", who.node, error or type(error).__name__)
         self._is_warm = True
 
     async def _say(self, request: LayoutRequest) -> None:
         who, copy = self._who, self._copy
-        copied_step = 0 if copy is None or not self._is_warm else copy.step
+        copied_step = 0 if copy is None or not (self._is_warm and self._is_planned) else copy.step
         news = (request.request_id, copied_step, self._error)
         if news == self._said and time.monotonic() < self._said_s + BEAT_S:
             return
@@ -325,50 +366,6 @@ class Preparation:
             linked_bytes=0 if copy is None else copy.linked_bytes,
         )
         await self._log.append([ready])
-
-
-async def _rebound(who: WouldBe, pipeline: Pipeline) -> BoundQueries:
-    """In a thread, which no cancelling ends: if this is cancelled, it is over only when the thread is, or when that is taken to
-    hang. Raises what `Rebind` raises."""
-    binding = asyncio.ensure_future(asyncio.to_thread(who.rebind, pipeline))
-    try:
-        return await asyncio.shield(binding)
-    except asyncio.CancelledError:
-        await asyncio.wait([binding], timeout=who.binding_ms / 1000)
-        if not binding.done():
-            _log.warning(
-                "pipeline %s: queries for %d nodes are still being bound, %g s after nobody wanted them any more; others are "
-                "bound nevertheless. If Spark hangs, the node has to be started anew",
-                *(pipeline.name, pipeline.nodes, who.binding_ms / 1000),
-            )
-        elif (error := binding.exception()) is not None:
-            _log.info("queries for %d nodes, which nobody wants any more: %s", pipeline.nodes, error)
-        raise
-
-
-async def _warmed(who: WouldBe, warming: Awaitable[None]) -> None:
-    """Cancelled, it closes what it has opened, in Spark, which may hang: it is waited for no longer than queries that are
-    bound, or whoever has made ready would neither go on by the new layout nor make ready for another one. Raises what `Warm`
-    raises."""
-    working = asyncio.ensure_future(warming)
-    try:
-        await asyncio.shield(working)
-    except asyncio.CancelledError:
-        working.add_done_callback(_of_no_interest)
-        working.cancel()
-        await asyncio.wait([working], timeout=who.binding_ms / 1000)
-        if not working.done():
-            _log.warning(
-                "pipeline %s: what was opened to be warm for a layout which nobody waits for any more is still being closed, "
-                "%g s after that; it is not waited for. If Spark hangs, the node has to be started anew",
-                *(who.pipeline.name, who.binding_ms / 1000),
-            )
-        raise
-
-
-def _of_no_interest(work: asyncio.Future[None]) -> None:
-    if not work.cancelled():
-        work.exception()
 
 
 def _refuse_elsewhere(who: WouldBe, before: NodeJoin | None) -> None:

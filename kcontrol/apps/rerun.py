@@ -16,7 +16,8 @@ from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.engine.engine import SparkEngine
+from kcontrol.adapters.spark.engine.node_place import NodePlace
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.build import session

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,10 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.sent_rows import sent_to
-from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.engine.engine import SparkEngine
+from kcontrol.adapters.spark.engine.node_place import NodePlace
+from kcontrol.adapters.spark.engine.planning_ahead import planned_ahead
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
@@ -40,6 +44,9 @@ MAX_RECORDS = 2_000_000
 """No more than this is run again to compare it with the log: from the nearest checkpoint on, where there is state."""
 MAX_BYTES = 256 * 1024 * 1024
 """Of state that is copied once more, only to open it."""
+MORE_STEPS, MORE_S = 4, 6.0
+"""So many more steps a process rehearses that has nothing else to do, none of them begun after so many seconds: the first are
+run by code that Java has not compiled yet, and each is faster than the one before."""
 
 
 async def warm_up(
@@ -92,6 +99,7 @@ async def open_once(
     last: StepBoundary,
     checkpoints: Path,
     ahead: Path,
+    more: int = 0,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
     afterwards, so that Spark does both faster the next time. Where rows are exchanged it is run twice, the second time with
@@ -100,13 +108,34 @@ async def open_once(
 
     checkpoint: one that `can_be_opened_twice`. spec: by which it is to be a node; no step by that was made yet, so nothing is
     compared. checkpoints: where nodes of this machine have their own. ahead: where state of the checkpoint was copied to, which
-    is linked from there. Raises StepFailedError, CheckpointError.
+    is linked from there. more: steps that are run besides, for `MORE_S` at most. Raises StepFailedError, CheckpointError.
     """
     if not _is_runnable(last):
         return
     with _beside(ahead, spec.pipeline, node) as scratch:
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
-        await _run_alone(spark, bound, host, place, spec, checkpoint, last)
+        await _run_alone(spark, bound, host, place, spec, checkpoint, last, more)
+
+
+def plan_once(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    node: int,
+    spec: PipelineSpec,
+    checkpoint: Checkpoint,
+    last: StepBoundary,
+    checkpoints: Path,
+) -> PlansAhead:
+    """Plan the queries of a node that is to be, for steps that are cut as the last step would be by its layout, while others
+    run in the same session.
+
+    The rest is as of `open_once`. Raises CheckpointError, ConfigurationError, StepFailedError, and what Spark raises.
+    """
+    with scratch_directory("plan") as scratch:
+        place = NodePlace(node, scratch, checkpoints=checkpoints)
+        step = step_by(spec, last, checkpoint.step + 1)
+        return planned_ahead(spark, bound, host.channel.address, place, spec, checkpoint, step)
 
 
 async def _run_alone(
@@ -117,20 +146,24 @@ async def _run_alone(
     spec: PipelineSpec,
     checkpoint: Checkpoint | None,
     last: StepBoundary,
+    more: int = 0,
 ) -> None:
-    """The input of a step, as of the step after the checkpoint."""
+    """The input of a step, as of the step after the checkpoint, and of those that follow."""
     begin = 0 if checkpoint is None else checkpoint.step
     step = step_by(spec, last, begin + 1)
     left = place.work_root / "sent"
+    taken = {each.name for each in spec.exchanges if not each.delivers}
     engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
     try:
         await engine.open(begin, checkpoint is None, checkpoint)
         await _run(engine, step, spec, place.node)
-        if taken := {each.name for each in spec.exchanges if not each.delivers}:
-            again = replace(
-                step_by(spec, last, step.step + 1), exchanges=sent_to(left, step.step, place.node, taken)
-            )
-            await _run(engine, again, spec, place.node)
+        until_s = time.monotonic() + MORE_S
+        for number in range((1 if taken else 0) + more):
+            if number > 0 and time.monotonic() > until_s:
+                break
+            sent = sent_to(left, step.step, place.node, taken)
+            step = replace(step_by(spec, last, step.step + 1), exchanges=sent)
+            await _run(engine, step, spec, place.node)
     finally:
         await engine.close()
         engine.shut_down()

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
-from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.engine.engine import SparkEngine
+from kcontrol.adapters.spark.engine.node_place import NodePlace
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.core.model import Assignment, Checkpoint, SavedPart
 from tests.integration.spark.conftest import RunScenario

@@ -25,6 +25,10 @@ def test_this_spark_has_all_that_is_used(spark: SparkSession) -> None:
     internals.check(spark)
 
 
+def test_spark_reads_a_list_of_a_snapshots_files_as_it_is_written_here(spark: SparkSession) -> None:
+    assert internals.read_snapshot_list(spark) == 1
+
+
 def test_what_these_jars_have_is_looked_for_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

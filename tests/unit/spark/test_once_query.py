@@ -54,11 +54,29 @@ class Plans:
         pass
 
 
-def once_query(plans: Plans, gate: StepGate, ended: list[StepFailedError]) -> OnceQuery:
+class Groups:
+    """Of Spark's jobs, by name: those that were named, and those whose jobs were cancelled."""
+
+    def __init__(self) -> None:
+        self.named: list[str] = []
+        self.cancelled: set[str] = set()
+        self.all_named = threading.Semaphore(0)
+
+    def name(self, group: str, *_: object, **_more: object) -> None:
+        self.named.append(group)
+        self.all_named.release()
+
+
+def once_query(
+    plans: Plans, gate: StepGate, ended: list[StepFailedError], groups: Groups | None = None
+) -> OnceQuery:
     nothing: Any = lambda *_args, **_named: None  # noqa: E731
+    groups = groups or Groups()
     spark: Any = SimpleNamespace(
         conf=SimpleNamespace(getAll={}),
-        sparkContext=SimpleNamespace(setLocalProperty=nothing, setJobGroup=nothing, cancelJobGroup=nothing),
+        sparkContext=SimpleNamespace(
+            setLocalProperty=nothing, setJobGroup=groups.name, cancelJobGroup=groups.cancelled.add
+        ),
     )
     context: Any = SimpleNamespace(targets=lambda *_: (TARGET,), sends=lambda *_: (), spool=None)
     no_frame: Any = None
@@ -84,4 +102,21 @@ def test_a_query_that_waits_for_rows_of_other_nodes_has_its_plan_by_the_time_the
     assert plans.has_run.wait(HANG_S)
     attempt.cancel("the test is over")
     query.stop()
+    assert not ended
+
+
+def test_who_is_stopped_cancels_no_jobs_of_another_that_has_its_name_and_session() -> None:
+    """As what is rehearsed for a new layout has those of what runs."""
+    groups, ended = Groups(), list[StepFailedError]()
+    gates = StepGate(), StepGate()
+    queries = [once_query(Plans(), gate, ended, groups) for gate in gates]
+    for gate, query in zip(gates, queries, strict=True):
+        gate.begin_session(PEER.session, 1)
+        query.start(0)
+        assert groups.all_named.acquire(timeout=HANG_S)
+    running, rehearsed = groups.named
+    queries[1].stop()
+    assert rehearsed in groups.cancelled
+    assert running not in groups.cancelled
+    queries[0].stop()
     assert not ended

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -174,3 +175,32 @@ def test_what_can_not_be_run_is_no_error(error: Exception) -> None:
     scene.engine.fails = error
     assert scene.warm_up() == WarmUp(Warmth.COLD, f"not warm: {error}")
     assert scene.engine.calls[-1] == ("close", 0)
+
+
+def opened_once(tmp_path: Path, more: int) -> list[tuple[str, int]]:
+    """What is asked of the engine of a process that is to be a node."""
+    engine, unused = Engine(), None
+    with (
+        patch.object(warm_up, "scratch_engine", lambda *_, **__: engine),
+        patch.object(warm_up, "environment_of", lambda _spark: HERE),
+    ):
+        where = unused, unused, unused, 0, SPEC, None, boundary(7), tmp_path / "own", tmp_path / "p" / "ahead"
+        call: Any = partial(warm_up.open_once, *where)
+        asyncio.run(call(more=more))
+    return engine.calls
+
+
+def test_a_process_with_nothing_else_to_do_rehearses_more_steps(tmp_path: Path) -> None:
+    def ran(steps: int) -> list[tuple[str, int]]:
+        each = [call for step in range(1, steps + 1) for call in (("run", step), ("finish", step))]
+        return [("open", 0), *each, ("close", 0)]
+
+    assert opened_once(tmp_path, 0) == ran(1)
+    assert opened_once(tmp_path, 3) == ran(4)
+
+
+def test_it_begins_no_more_of_them_once_they_have_taken_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_up, "MORE_S", -1.0)
+    assert opened_once(tmp_path, 3)[-3:] == [("run", 2), ("finish", 2), ("close", 0)]

@@ -9,12 +9,13 @@ import pytest
 
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import ConfigurationError
+from tests.support.processes import until
 
 QUERIES = ("a", "b")
 
 
-def workdir(root: Path, incarnation: int, retained: int = 100) -> WorkDir:
-    made = WorkDir(root, "p", 0, incarnation, QUERIES, retained)
+def workdir(root: Path, incarnation: int, retained: int = 100, assignment: int = 0) -> WorkDir:
+    made = WorkDir(root, "p", 0, incarnation, QUERIES, retained, assignment)
     made.prepare()
     return made
 
@@ -180,3 +181,26 @@ def test_after_a_reset_a_batch_is_of_a_step_further_ahead(tmp_path: Path) -> Non
     again = workdir(tmp_path, 3, retained=4)
     again.roll_back(3)
     assert (again.openable(), names(again, "a", "offsets") & {"2", "3"}) == ((3,), {"2"})
+
+
+def test_what_was_begun_under_another_assignment_stays_where_it_is_until_something_is_begun(
+    tmp_path: Path,
+) -> None:
+    """It can't be opened, so linking all of it is in vain; but files of it that are in a checkpoint need not be fetched."""
+    before = workdir(tmp_path, 1)
+    before.create()
+    for query in QUERIES:
+        record(before, query, planned=1, committed=1)
+    for incarnation in (2, 3):
+        # The first ends before it has begun anything.
+        it = workdir(tmp_path, incarnation, assignment=1)
+        assert it.openable() == ()
+        assert list(it.path.iterdir()) == []
+        found = [path for path in it.at_hand()("a/commits/0") if path.exists()]
+        assert found == [before.query_path("a") / "commits" / "0"]
+    assert sorted(path.name for path in it.path.parent.iterdir()) == ["inc-1", "inc-3"]
+    it.create()
+    until(
+        lambda: [path.name for path in it.path.parent.iterdir()] == ["inc-3"], "what was there before is gone"
+    )
+    assert workdir(tmp_path, 4, assignment=1).path.is_dir()

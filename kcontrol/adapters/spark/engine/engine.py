@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -29,8 +28,10 @@ from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.adapters.spark.engine.delivering import Deliveries
 from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
 from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
+from kcontrol.adapters.spark.engine.node_place import NodePlace
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
@@ -44,7 +45,6 @@ from kcontrol.adapters.spark.state.held_steps import HeldSteps
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
-    Environment,
     ExchangeSlice,
     FailureKind,
     InputRange,
@@ -75,20 +75,6 @@ class _Phase(Enum):
     """Between calls with all queries alive: a query that ends now must be reported."""
     BROKEN = auto()
     """A call failed or was cancelled: only `open` helps."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlace:
-    """Which node of the pipeline this is, and where its directories are."""
-
-    node: int
-    work_root: Path
-    log_id: str = ""
-    """Kafka's id of the steps topic. Only an engine that saves checkpoints needs it."""
-    checkpoints: Path | None = None
-    """Where the node's own checkpoints are, if they are not put elsewhere."""
-    environment: Environment | None = None
-    """What it computes with, to be named where a replay differs; None: not known."""
 
 
 class SparkEngine:
@@ -170,6 +156,10 @@ class SparkEngine:
             spool=spool,
             rehearsal=self._host.rehearsal,
         )
+
+    def begin_with(self, plans: PlansAhead | None) -> None:
+        """What was planned for the queries of the first `open`, to be run as far as it is what would be planned then."""
+        self._queries.ahead = plans
 
     # --- the port -------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ah
 from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
 from kcontrol.adapters.spark.engine.releases import Releases
 from kcontrol.adapters.spark.engine.small_steps import SmallSteps
+from kcontrol.adapters.spark.internals import set_local_properties
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import Ways
@@ -32,6 +33,8 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 STOP_TIMEOUT_S = 60.0
+_GROUPS = itertools.count()
+"""Of jobs, in this process: of two queries none must be that of the other, whose jobs would be cancelled with its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +97,8 @@ class OnceQuery:
         """When the job of the last step had ended, by the monotonic clock."""
         self._numbers = itertools.count(1)
         self._job_ahead: JobAhead | None = None
-        self._group = f"kcontrol-{peer.session}-{bound.name}"
+        # Not by the session: what is rehearsed beside this has a side channel of its own, and a session of the same number.
+        self._group = f"kcontrol-{next(_GROUPS)}-{bound.name}"
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -149,9 +153,9 @@ class OnceQuery:
         session's settings, as SQL executions hand them on."""
         context = self._spark.sparkContext
         context.setLocalProperty(QUERY_PROPERTY, self._bound.name)
-        for name, value in {**self._spark.conf.getAll, **self._plans.settings()}.items():
-            if name.startswith("spark."):
-                context.setLocalProperty(name, value)
+        settings = {**self._spark.conf.getAll, **self._plans.settings()}
+        given = {name: value for name, value in settings.items() if name.startswith("spark.")}
+        set_local_properties(self._spark, given)
         # As a streaming query does: a task that waits for Python ends at once when its job is cancelled.
         context.setJobGroup(self._group, f"steps of query {self._bound.name}", interruptOnCancel=True)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Job
@@ -19,13 +20,14 @@ from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.ahead import ahead_wait_s
 from kcontrol.adapters.spark.engine.once import OnceQuery, StepPlans
 from kcontrol.adapters.spark.engine.once_plans import OncePlans
+from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.engine.small_steps import SmallSteps, interpreted_records
 from kcontrol.adapters.spark.engine.state_plans import STATE_PARTITIONS, StatePlans
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
 from kcontrol.adapters.spark.session.conf import CHANGELOGS, with_setting
 from kcontrol.adapters.spark.sink.sink import Sink
-from kcontrol.adapters.spark.sink.write_step import SinkContext
+from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.adapters.spark.state.batch_log import BatchLog
 from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
@@ -69,6 +71,8 @@ class RunningQueries:
         self._while_running = ExitStack()
         """What of the session is otherwise from `start` to `stop`."""
         self.clock = QueryClock(spark)
+        self.ahead: PlansAhead | None = None
+        """Made for the queries of the next start."""
 
     @property
     def running(self) -> bool:
@@ -98,17 +102,33 @@ class RunningQueries:
         with with_setting(self._spark, _SHUFFLE, str(self._shuffle_partitions)):
             try:
                 for number, bound in enumerate(self._bound.queries):
-                    if bound.once is not None:
-                        plans = OncePlans(self._spark, bound, self._context.address)
-                        self._start_once(session, step, number, bound, plans)
-                    elif bound.raw_of is not None:
-                        self._start_once(session, step, number, bound, self._state_plans(step, bound))
-                    else:
+                    plans = self._plans(step, bound)
+                    if plans is None:
                         self._start_stream(session, step, bound)
+                    else:
+                        self._start_once(session, step, number, bound, plans)
                     if started is not None:
                         started(number + 1)
             finally:
                 self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
+
+    def planned(self, step: int, attempt: AttemptLedger) -> PlansAhead:
+        """Of queries that are not started: how steps that are cut as the attempt is are run after `step`. Raises what `start`
+        raises."""
+        found = PlansAhead()
+        for bound in self._bound.queries:
+            plans = self._plans(step, bound)
+            if plans is not None:
+                plans.prepare(attempt, StepWriter(bound, self._context).job(attempt)[1])
+                found.put(bound, plans)
+        return found
+
+    def _plans(self, step: int, bound: BoundQuery) -> StepPlans | None:
+        """None: Spark plans the query in each step."""
+        made = None if self.ahead is None else self.ahead.take(bound)
+        if bound.once is not None:
+            return made or OncePlans(self._spark, bound, self._context.address)
+        return None if bound.raw_of is None else self._state_plans(step, bound, made)
 
     def _start_stream(self, session: int, step: int, bound: BoundQuery) -> None:
         # Its thread inherits this. The sink would be too late: Spark may run a
@@ -145,13 +165,16 @@ class RunningQueries:
         )
         return True
 
-    def _state_plans(self, step: int, bound: BoundQuery) -> StatePlans:
+    def _state_plans(self, step: int, bound: BoundQuery, made: StepPlans | None) -> StatePlans:
+        """made: before, for another directory."""
         directory = self._workdir.query_path(bound.name)
         settings = dict.fromkeys((_SHUFFLE, STATE_PARTITIONS), str(self._shuffle_partitions))
         if self._needs_snapshots(bound.name, directory, step):
             settings[CHANGELOGS] = "false"
         log = BatchLog(directory, bound.sources, self._workdir.retained)
         shards = self._context.shards.get(bound.name)
+        if isinstance(made, StatePlans) and made.move_to(log, directory, step, settings, shards):
+            return made
         return StatePlans(self._spark, bound, self._context.address, log, directory, step, settings, shards)
 
     def _start_once(self, session: int, step: int, number: int, bound: BoundQuery, plans: StepPlans) -> None:

@@ -12,6 +12,7 @@ import gc
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -69,19 +70,13 @@ class StatePlans:
     ) -> None:
         """Raises FileNotFoundError, and ConfigurationError, if the directory can't be read."""
         assert bound.raw_of is not None
-        self._bound, self._raw_of, self._log, self._step = bound, bound.raw_of, log, step
-        log.open(step)
-        self._version = log.version
-        """Of the state: how many batches have made it."""
-        recorded = log.settings()
-        if _SHUFFLE in recorded:
-            recorded[STATE_PARTITIONS] = recorded[_SHUFFLE]
+        self._bound, self._raw_of = bound, bound.raw_of
+        recorded = self._begin(log, step)
         self._settings = {**settings, **recorded, **_OWN_SETTINGS}
-        self._ids: dict[int, StoreIds] = log.ids()
         self._session = StateSession(spark, self._settings)
         self._shards, self._streams = shards, (*bound.inputs, *bound.exchanges)
         owned = None if shards is None else shards.owned
-        self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode, owned)
+        self._query = KeptQuery(bound.frame, _state_in(directory), bound.mode, owned)
         self._writer = WriterPlan(address, bound.name, bound.ends_as, bound.make_sent)
         self._plans: OrderedDict[Shape, KeptPlan] = OrderedDict()
         """At most MOST_PLANS; the one that was run last is the last one."""
@@ -90,6 +85,39 @@ class StatePlans:
         """The step whose job was run last, and what it made of the state."""
         self._unrecorded: dict[int, dict[int, StoreIds]] = {}
         self._told = self._session.told()
+
+    def _begin(self, log: BatchLog, step: int) -> dict[str, str]:
+        """The settings that are written down there for the state."""
+        log.open(step)
+        self._log, self._step = log, step
+        self._version = log.version
+        """Of the state: how many batches have made it."""
+        self._ids: dict[int, StoreIds] = log.ids()
+        recorded = log.settings()
+        if _SHUFFLE in recorded:
+            recorded[STATE_PARTITIONS] = recorded[_SHUFFLE]
+        return recorded
+
+    def move_to(
+        self,
+        log: BatchLog,
+        directory: Path,
+        step: int,
+        settings: Mapping[str, str],
+        shards: OwnedShards | None,
+    ) -> bool:
+        """Before anything was run: begin in another directory, after `step`, with the plans that are there. False: they are not
+        those that would be made there, so they must not be run.
+
+        Raises as the constructor.
+        """
+        recorded = self._begin(log, step)
+        if shards != self._shards or {**settings, **recorded, **_OWN_SETTINGS} != self._settings:
+            return False
+        self._query = replace(self._query, state=_state_in(directory))
+        for plan in self._plans.values():
+            plan.move_to(self._query.state)
+        return True
 
     def shape_of(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
         """See `StepPlans`. A shape's partitions are the source tasks of each input."""
@@ -207,3 +235,8 @@ class StatePlans:
         if (name, most) not in self._sources:
             self._sources[name, most] = self._raw_of(name, most)
         return self._sources[name, most]
+
+
+def _state_in(directory: Path) -> str:
+    """The URL of the state stores of a query's directory."""
+    return f"file:{directory / STATE}"

@@ -52,9 +52,11 @@ from kcontrol.adapters.spark.internals.session import (
     jvm_class,
     own_gateway,
     parsed,
+    set_local_properties,
     spark_home,
     use_gateway,
 )
+from kcontrol.adapters.spark.internals.snapshot_lists import read_snapshot_list
 from kcontrol.adapters.spark.internals.state_partitions import (
     NOT_RUN,
     CurrentIds,
@@ -116,8 +118,10 @@ __all__ = [
     "parsed",
     "places_in",
     "plan_of",
+    "read_snapshot_list",
     "rewrite_state",
     "rewritten",
+    "set_local_properties",
     "set_rights_without_processes",
     "shuffled",
     "spark_home",

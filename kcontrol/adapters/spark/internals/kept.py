@@ -54,6 +54,7 @@ _INPUT, _EXCHANGE = "input", "exchange"
 _STORES = {_STATE + "StateStoreRDD": "uniqueId", _STATE + "ReadStateStoreRDD": "stateStoreCkptIds"}
 """RDDs that open state stores, each with its field of their ids."""
 _VERSION = "storeVersion"
+_PLACE = "checkpointLocation"
 _OPERATOR = "operatorId"
 _DEPENDENCIES = "dependencies_"
 _SHUFFLED = _SQL + "execution.ShuffledRowRDD"
@@ -63,7 +64,7 @@ USED_BY_KEPT: Mapping[str, tuple[str, ...]] = {
     _PROPAGATOR: ("noop",),
     WRITER: ("checkpointInfoAccumulator", "getStateStoreCheckpointInfo", "getStateInfo", "stateStoreNames"),
     _STATE + "StateStoreCoordinatorRef": ("deactivateInstances",),
-    **{name: (_VERSION, _OPERATOR, ids) for name, ids in _STORES.items()},
+    **{name: (_VERSION, _OPERATOR, _PLACE, ids) for name, ids in _STORES.items()},
     _SHUFFLED: ("dependency", "dependency_$eq"),
     _RDD: (_DEPENDENCIES, "dependencies"),
     _SHUFFLE: (
@@ -239,11 +240,19 @@ class KeptPlan:
             elif name in _STORES:
                 operator = field_of(kind, _OPERATOR).getLong(rdd)
                 self._stores.append(
-                    _Store(operator, rdd, field_of(kind, _VERSION), field_of(kind, _STORES[name]))
+                    _Store(operator, rdd, kind, field_of(kind, _VERSION), field_of(kind, _STORES[name]))
                 )
             needed = rdd.dependencies()
             found += [needed.apply(place).rdd() for place in range(needed.size())]
         self._shuffles = list(shuffles.values())
+
+    def move_to(self, state: str) -> None:
+        """Before the first run: the state stores are in another directory than that with which this was planned.
+
+        state: its URL.
+        """
+        for store in self._stores:
+            field_of(store.kind, _PLACE).set(store.rdd, state)
 
     def begin(self, version: int, ids: Mapping[int, StoreIds]) -> None:
         """The next run is that of the batch after `version`, on the state with these ids."""
@@ -291,10 +300,11 @@ class KeptPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """An RDD that opens state stores of an operator, and the fields in which it differs from step to step."""
+    """An RDD that opens state stores of an operator, its class, and the fields in which it differs from step to step."""
 
     operator: int
     rdd: Any
+    kind: Any
     version_field: Any
     ids_field: Any
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,16 @@ def active_session(spark: SparkSession) -> Iterator[None]:
 def hadoop_configuration(spark: SparkSession) -> Any:
     """What Hadoop's file systems are made with."""
     return spark.sparkContext._jsc.hadoopConfiguration()
+
+
+def set_local_properties(spark: SparkSession, properties: Mapping[str, str]) -> None:
+    """For the jobs of the calling thread, in one question: `SparkContext.setLocalProperty` asks one for each."""
+    if not properties:
+        return
+    mapper = jvm_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
+    kind = jvm_class(spark, "java.lang.Class").forName("java.util.HashMap")
+    found = mapper.readValue(json.dumps(dict(properties)), kind)
+    spark.sparkContext._jsc.sc().getLocalProperties().putAll(found)
 
 
 def spark_home() -> Path:

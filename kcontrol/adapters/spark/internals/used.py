@@ -35,6 +35,8 @@ USED: Mapping[str, tuple[str, ...]] = {
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
     "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD", "context", "id"),
     "org.apache.spark.api.java.JavaRDD": ("collectPartitions",),
+    # The settings of a thread's jobs, all at once.
+    "com.fasterxml.jackson.databind.ObjectMapper": ("readValue",),
     # A job that is run again.
     "org.apache.spark.SparkContext": ("dagScheduler", "getLocalProperties", "isStopped"),
     _SCHEDULER + "DAGScheduler": ("activeJobs", "runJob"),

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.internals import hadoop_configuration, jvm, set_rights_without_processes
+from kcontrol.adapters.spark.internals import hadoop_configuration, jvm_class, set_rights_without_processes
 
 
 def write_lean_files(spark: SparkSession) -> None:
     """For all that this JVM writes to the local disk from now on. Files that have
     checksums are still checked when read."""
-    view = jvm(spark)
-    place = view.java.net.URI("file:///")
-    local = view.org.apache.hadoop.fs.FileSystem.get(place, hadoop_configuration(spark))
+    place = jvm_class(spark, "java.net.URI")("file:///")
+    local = jvm_class(spark, "org.apache.hadoop.fs.FileSystem").get(place, hadoop_configuration(spark))
     local.setWriteChecksum(False)
     set_rights_without_processes(spark, local)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -64,12 +65,11 @@ class WorkDir:
         return self._history() / query
 
     def _history(self) -> Path:
-        """The newest: a late upload can only bring back an older one."""
-        return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
+        return _newest_history(self.path)
 
     def prepare(self) -> None:
-        """Make the directory, from the newest older incarnation's if there is one; forget older
-        incarnations, and all pins, then.
+        """Make the directory, from the newest older incarnation's if there is one that was begun under this assignment;
+        forget older incarnations, and all pins, then. One of another assignment stays until something was begun.
 
         Raises ConfigurationError when the file system does not allow it.
         """
@@ -83,18 +83,25 @@ class WorkDir:
 
     def _prepare(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
-        older = sorted(self._incarnations(), key=lambda incarnation: incarnation[0])
+        newest = max(
+            self._incarnations(), default=None, key=lambda each: (bool(_histories(each[1])), each[0])
+        )
+        goes_on = newest is not None and _begun_under(_newest_history(newest[1])) == self._assignment
         if not self.path.exists():
             staging = self._home / f".{self.path.name}.{os.getpid()}"
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir()
-            if older:
-                number = max(_histories(older[-1][1]), default=0)
-                link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
+            if newest is not None and goes_on:
+                link_tree(newest[1], _newest_history(newest[1]).name, staging, self.path)
             staging.rename(self.path)
-        for _, path in [*older, *self._incarnations(f".{_PREFIX}")]:
-            shutil.rmtree(path, ignore_errors=True)
+        # What was begun under another assignment can't be opened; but it is at hand for whoever begins with a checkpoint.
+        self._forget_older(but=None if newest is None or goes_on else newest[1])
         self._forget_pins()
+
+    def _forget_older(self, but: Path | None = None) -> None:
+        for _, path in [*self._incarnations(), *self._incarnations(f".{_PREFIX}")]:
+            if path != but:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _incarnations(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
         """Directories of older incarnations; never one of a newer, should this process be a zombie."""
@@ -106,7 +113,7 @@ class WorkDir:
     def openable(self) -> tuple[int, ...]:
         """Steps to which every query can be rolled back, newest first. None of a history that was begun under another
         assignment: it holds the shards that the node owned then."""
-        if self._begun_under() != self._assignment:
+        if _begun_under(self._history()) != self._assignment:
             return ()
         common: set[int] | None = None
         for query in self._queries:
@@ -136,16 +143,6 @@ class WorkDir:
         except FileNotFoundError:
             return -1
         return int(told.get("batches", {}).get(query, int(told["step"]) - 1))
-
-    def _begun_under(self) -> int:
-        """The assignment of the history; one that does not say is of a time before there were any. -1: whoever began it was
-        killed while he wrote that down, and so before anything else was in it."""
-        try:
-            return int(json.loads((self._history() / _ASSIGNMENT).read_text())["number"])
-        except FileNotFoundError:
-            return 0
-        except ValueError:
-            return -1
 
     def create(self, step: int = 0, begin: Callable[[str, Path], None] | None = None) -> None:
         """Forget everything: the pipeline begins before step 1; or after `step`, of which
@@ -205,6 +202,8 @@ class WorkDir:
     def _forget(self, histories: Sequence[int]) -> None:
         for number in histories:
             shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
+        # Nobody waits for that: it is a thousand files, in the middle of a change of the layout.
+        threading.Thread(target=self._forget_older, name="kcontrol-forget", daemon=True).start()
         self._forget_pins()
 
     def pin(self, step: int) -> Path:
@@ -295,6 +294,22 @@ class WorkDir:
 def _histories(incarnation: Path) -> list[int]:
     numbers = [path.name.removeprefix(_HISTORY) for path in incarnation.glob(f"{_HISTORY}*")]
     return [int(number) for number in numbers if number.isdecimal()]
+
+
+def _newest_history(incarnation: Path) -> Path:
+    """A late upload can only bring back an older one."""
+    return incarnation / f"{_HISTORY}{max(_histories(incarnation), default=0)}"
+
+
+def _begun_under(history: Path) -> int:
+    """The assignment of a history; one that does not say is of a time before there were any. -1: whoever began it was killed
+    while he wrote that down, and so before anything else was in it."""
+    try:
+        return int(json.loads((history / _ASSIGNMENT).read_text())["number"])
+    except FileNotFoundError:
+        return 0
+    except ValueError:
+        return -1
 
 
 def _is_recorded(query: Path, step: int) -> bool:
