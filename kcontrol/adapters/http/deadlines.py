@@ -21,7 +21,7 @@ _Ends = tuple[tuple[str, int], tuple[str, int]]
 
 
 @dataclass(slots=True)
-class _Connection:
+class _WatchedConnection:
     """requests: that are being answered. cut: when it is cut off; None while there are some."""
 
     transport: asyncio.Transport
@@ -36,7 +36,7 @@ class HeaderDeadlines:
         """headers_s: within which they must be whole, counted from when the connection is made, or has been idle for as long as
         it may: idle_s, after an answer."""
         self._headers_s, self._idle_s = headers_s, idle_s
-        self._open: dict[_Ends, _Connection] = {}
+        self._open: dict[_Ends, _WatchedConnection] = {}
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """An application that notes when it is asked."""
@@ -75,7 +75,7 @@ class HeaderDeadlines:
 
     def opened(self, transport: asyncio.Transport) -> None:
         """A connection is there."""
-        connection = self._open[_ends(transport)] = _Connection(transport)
+        connection = self._open[_ends(transport)] = _WatchedConnection(transport)
         self._watch(connection, self._headers_s)
 
     def closed(self, transport: asyncio.Transport) -> None:
@@ -86,17 +86,17 @@ class HeaderDeadlines:
             del self._open[_ends(transport)]
             self._leave(connection)
 
-    def _watch(self, connection: _Connection, within_s: float) -> None:
+    def _watch(self, connection: _WatchedConnection, within_s: float) -> None:
         if not connection.transport.is_closing():
             loop = asyncio.get_running_loop()
             connection.cut = loop.call_later(within_s, self._cut, connection)
 
-    def _leave(self, connection: _Connection) -> None:
+    def _leave(self, connection: _WatchedConnection) -> None:
         if connection.cut is not None:
             connection.cut.cancel()
             connection.cut = None
 
-    def _cut(self, connection: _Connection) -> None:
+    def _cut(self, connection: _WatchedConnection) -> None:
         _log.debug(
             "a connection from %s brought no whole headers in time",
             connection.transport.get_extra_info("peername"),
