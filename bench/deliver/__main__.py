@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 
 from confluent_kafka import KafkaException
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -122,7 +123,8 @@ class _Bench:
 
 def _show(console: Console, found: Sequence[Compared]) -> None:
     columns = ("table", "rows of a step", "side", "rows/s", "steps/s", "times as fast as Spark")
-    table = Table(*columns, title="rows of Kafka in a table, exactly once")
+    # As it goes into docs/performance.md.
+    table = Table(*columns, box=box.MARKDOWN)
     for each in found:
         for side in each.sides:
             table.add_row(
