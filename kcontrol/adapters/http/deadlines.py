@@ -63,7 +63,7 @@ class HeaderDeadlines:
         deadlines = self
 
         class WatchedProtocol(H11Protocol):
-            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - as its own
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
                 super().connection_made(transport)
                 deadlines.opened(transport)
 
