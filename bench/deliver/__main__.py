@@ -40,6 +40,8 @@ MADE: dict[str, Callable[[], AbstractContextManager[Tables]]] = {
     POSTGRES: postgres_tables,
     DELTA: delta_tables,
 }
+WIDTH = 160
+"""Of the table, wherever it goes: each of its rows is a line."""
 TITLES = {SPARK: "Spark, foreachBatch", WHOLE: "kcontrol, pipeline and delivery", ALONE: "kcontrol, delivery"}
 
 
@@ -74,7 +76,7 @@ def main() -> int:
     if options.json:
         print(json.dumps([asdict(each) for each in found]))
     else:
-        _show(Console(), found)
+        _show(Console(width=WIDTH), found)
     return int(bool(left_out) or any(each.failed for each in found))
 
 
