@@ -167,7 +167,7 @@ _log = logging.getLogger("kcontrol.deliver")
     type=click.FloatRange(0.1, 3_600),
     default=15.0,
     show_default=True,
-    help="For a webhook: seconds to connect, and then to wait for the answer.",
+    help="For a webhook: seconds that a request may take, from connecting to the end of the answer, however slowly that comes.",
 )
 @click.option(
     "--max-bytes-held",

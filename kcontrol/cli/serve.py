@@ -55,6 +55,14 @@ _DEFAULTS = HttpLimits()
     help="Seconds after which a request ends with 504.",
 )
 @click.option(
+    "--headers-timeout",
+    "headers_timeout_s",
+    type=click.FloatRange(0.1, 600),
+    default=_DEFAULTS.headers_timeout_s,
+    show_default=True,
+    help="Seconds after which a connection is cut off that has not brought the headers of a request, whole.",
+)
+@click.option(
     "--max-streams",
     type=click.IntRange(0, 1_000),
     default=_DEFAULTS.max_streams,
@@ -100,6 +108,7 @@ def serve(
     token_file: Path | None,
     max_concurrent: int,
     request_timeout_s: float,
+    headers_timeout_s: float,
     max_streams: int,
     allow_resets: bool,
     niceness: int,
@@ -119,6 +128,7 @@ def serve(
     limits = HttpLimits(
         max_concurrent=max_concurrent,
         request_timeout_s=request_timeout_s,
+        headers_timeout_s=headers_timeout_s,
         max_look_offsets=max_look_offsets,
         max_streams=max_streams,
     )

@@ -14,6 +14,7 @@ from typing import Any
 import fastavro
 
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.surrogates import HALF, is_half
 
 Fields = Mapping[str, Any]
 FieldsOf = Callable[[bytes | None, bytes | None], Fields]
@@ -28,7 +29,10 @@ class BadRowError(ValueError):
 
 def shown(value: Any) -> str:
     """For a message: not longer than a line."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "with so many values within values"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
@@ -53,7 +57,8 @@ def fields_of(value_format: str, schema: str = "") -> FieldsOf:
 def _from_json(value: bytes) -> Fields:
     try:
         fields = json.loads(value, parse_float=Decimal)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        # Of numbers, too: one of more digits than Python takes, or with an exponent that no decimal has.
         raise BadRowError(f"the value {shown(value)} is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise BadRowError(f"the value {shown(value)} is no JSON object, whose fields would be columns")
@@ -106,6 +111,8 @@ def as_text(value: Any) -> str:
             raise ValueError("it is not UTF-8") from error
     if not isinstance(value, str):
         raise ValueError("it is no text")
+    if is_half(value):
+        raise ValueError(f"it has {HALF}")
     return value
 
 

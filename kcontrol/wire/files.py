@@ -23,7 +23,8 @@ _ADDRESS = re.compile(
     r"file:growing=([01]),header=([01]),max_line_bytes=(\d{1,10}),pattern=([^,/]*),path=((?:/|https?://|s3://)[^\n\0]*)"
 )
 
-_VERSION = re.compile(r"lines-1;size=(\d{1,18});tag=([^;]*);modified=([^;]*)")
+_VERSION = re.compile(r"lines-1;size=(\d{1,18});tag=(.*);modified=(.*)")
+"""A tag may hold any character that can be seen, but for quotation marks (RFC 9110, 8.8.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class UrlVersion:
 
     @property
     def strong_tag(self) -> str:
-        """A tag that no other bytes have; '' if there is none."""
-        return self.tag if self.tag.startswith('"') else ""
+        """A tag that no other bytes have, and that can be asked for; '' if there is none."""
+        return self.tag if self.tag.startswith('"') and self.tag.isascii() else ""
 
 
 def is_files(topic: str) -> bool:

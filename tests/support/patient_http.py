@@ -12,4 +12,6 @@ LONG_S = 2 * HANG_S
 
 def patient_limits(**more: Any) -> HttpLimits:
     """No request is given up, and no connection closed, before the test is."""
-    return HttpLimits(**{"request_timeout_s": LONG_S, "keep_alive_s": round(LONG_S), **more})
+    return HttpLimits(
+        **{"request_timeout_s": LONG_S, "headers_timeout_s": LONG_S, "keep_alive_s": round(LONG_S), **more}
+    )

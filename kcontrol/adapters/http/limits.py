@@ -25,7 +25,8 @@ WRITE_SEEN_S = 5.0
 class HttpLimits:
     """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once; streams are counted
     apart. max_connections: open at once, beside those of streams.
-    request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S.
+    headers_timeout_s: for the headers of a request, from when its connection is made; one that brings none whole is cut off.
+    request_timeout_s: for a request whole, body included, from its headers on; longer than MAX_WAIT_S.
     keep_alive_s: of an idle connection.
     longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server
     shall not keep requests so long.
@@ -40,6 +41,7 @@ class HttpLimits:
     max_body_bytes: int = 64 << 10
     max_concurrent: int = 64
     max_connections: int = 512
+    headers_timeout_s: float = 10.0
     request_timeout_s: float = 30.0
     longest_wait_s: float = MAX_WAIT_S
     keep_alive_s: int = 15

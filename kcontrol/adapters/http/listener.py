@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from kcontrol.adapters.http.access import AccessToken, check_address
+from kcontrol.adapters.http.deadlines import HeaderDeadlines
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.errors import ConfigurationError
 
@@ -112,11 +113,13 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: ASGIApp, limits: HttpLimits) -> uvicorn.Config:
+    deadlines = HeaderDeadlines(limits.headers_timeout_s, limits.keep_alive_s)
     return uvicorn.Config(
-        app,
+        deadlines.around(app),
+        interface="asgi3",
         lifespan="off",
         loop="asyncio",
-        http="h11",
+        http=deadlines.protocol(),
         ws="none",
         log_config=None,
         access_log=False,

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
+from kcontrol.core.model import InputSpec
 from kcontrol.requests.push.bodies import InputRow
 from kcontrol.requests.push.limits import BodyLimits
 from kcontrol.requests.push.log import Pushed, PushLog
 from kcontrol.requests.push.observer import UNSEEN, PushObserver, Refusal, refusal_of
+from kcontrol.requests.push.rules import check_room
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 MAX_QUEUED_ROWS = 1_000_000
 
 
 @dataclass
 class PushDesk:
-    """log: whoever writes rows; None: nobody, and none are taken. max_queued_rows: of an input may wait for a step. observer:
-    is told what becomes of requests."""
+    """log: whoever writes rows; None: nobody, and none are taken. max_queued_rows: of an input may wait for a step,
+    of all requests together. observer: is told what becomes of requests. For one event loop."""
 
     log: PushLog | None = None
     limits: BodyLimits = field(default_factory=BodyLimits)
@@ -29,6 +32,25 @@ class PushDesk:
     _ends: dict[tuple[str, str], dict[int, int]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
+    _under_way: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    """Rows that there is room for and that are being written."""
+
+    @contextmanager
+    def room(self, pipeline: PipelineProjection, item: InputSpec, rows: int) -> Iterator[Callable[[], None]]:
+        """For rows of a request: what raises if there is none, as `check_room`, and else keeps it for as long as the block
+        lasts, so that requests which are answered at the same time don't each find the same."""
+        place, kept = (pipeline.pipeline, item.topic_id), 0
+
+        def check() -> None:
+            nonlocal kept
+            others = self._under_way[place] - kept
+            check_room(pipeline, item, self.ends(*place), rows, self.max_queued_rows, others)
+            self._under_way[place], kept = others + rows, rows
+
+        try:
+            yield check
+        finally:
+            self._under_way[place] -= kept
 
     def ends(self, pipeline: str, topic_id: str) -> dict[int, int]:
         """By partition of an input's topic, behind the last row that was pushed here."""

@@ -30,7 +30,7 @@ from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.requests.push.bodies import FORMATS, MEDIA_TYPES, rows_of
 from kcontrol.requests.push.log import Push, Pushed, PushLog, check_request_id
 from kcontrol.requests.push.observer import Refusal
-from kcontrol.requests.push.rules import check_room, rules_for
+from kcontrol.requests.push.rules import rules_for
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.completion import (
     Completion,
@@ -140,13 +140,9 @@ async def _push(
     rules = rules_for(pipeline.pipeline, item, key, desk.limits)
     request_id = str(uuid.uuid4()) if idempotency_key is None else check_request_id(idempotency_key)
     rows = await asyncio.to_thread(rows_of, await request.body(), media_type, rules)
-
-    def check() -> None:
-        pushed_to = desk.ends(pipeline.pipeline, item.topic_id)
-        check_room(pipeline, item, pushed_to, len(rows), desk.max_queued_rows)
-
-    pushed = await log.push(Push(pipeline.pipeline, item, request_id, rows), check)
-    desk.saw(pushed, rows)
+    with desk.room(pipeline, item, len(rows)) as check:
+        pushed = await log.push(Push(pipeline.pipeline, item, request_id, rows), check)
+        desk.saw(pushed, rows)
     return pushed
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ ToValue = Callable[[Any], Any]
 
 _BITS: Mapping[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
+_FIRST_YEAR, _LAST_YEAR = 1678, 2261
+"""That are whole in 64 bits of nanoseconds."""
 
 
 def rule_for(kind: pa.DataType) -> ToValue | None:
@@ -29,8 +31,8 @@ def rule_for(kind: pa.DataType) -> ToValue | None:
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
-        has_zone = kind.tz is not None
-        return lambda value: _moment(value, has_zone=has_zone)
+        has_zone, fine = kind.tz is not None, kind.unit == "ns"
+        return lambda value: _moment(value, has_zone=has_zone, in_nanoseconds=fine)
     if pa.types.is_map(kind):
         return _map_rule(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -57,11 +59,15 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
         raise ValueError(f"it has more than {scale} digits behind the point")
     if number and number.adjusted() >= precision - scale:
         raise ValueError("it has more digits than the type")
-    return number
+    # As many digits as the type has: Arrow would write out zeros, however many an exponent asks for.
+    exact = Context(prec=precision + len(digits.digits))
+    return number.quantize(Decimal(1).scaleb(-scale), context=exact)
 
 
-def _moment(value: Any, *, has_zone: bool) -> dt.datetime:
+def _moment(value: Any, *, has_zone: bool, in_nanoseconds: bool) -> dt.datetime:
     moment = as_moment(value)
+    if in_nanoseconds and not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ValueError(f"it is not in the years {_FIRST_YEAR} to {_LAST_YEAR}, which the type has")
     if has_zone and moment.tzinfo is None:
         raise ValueError("it has no time zone, which TIMESTAMP needs: make the column a TIMESTAMP_NTZ")
     if not has_zone and moment.tzinfo is not None:

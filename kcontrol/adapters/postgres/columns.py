@@ -10,10 +10,11 @@ import base64
 import datetime as dt
 import json
 import math
+import struct
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from kcontrol.wire.fields import as_boolean, as_bytes, as_date, as_integer, as_moment, as_number, as_text
@@ -23,6 +24,8 @@ ToText = Callable[[Any], str]
 
 _INTEGERS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
+_MOST_DIGITS, _MOST_BEHIND = 131_072, 16_383
+"""Of a numeric: before the point, and behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,27 @@ def _integer(value: Any, bound: int) -> str:
     return str(as_integer(value, bound))
 
 
-def _float(value: Any) -> str:
+def _float(value: Any, bits: int) -> str:
     if isinstance(value, str) and value in _SPECIAL:
         return value
     value = as_number(value)
+    if value and Decimal(value).is_finite():
+        _check_range(value, bits)
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _check_range(value: int | float | Decimal, bits: int) -> None:
+    """PostgreSQL takes no number for infinite, or for zero, that is not."""
+    try:
+        number = float(value)
+        if bits == 32:
+            (number,) = struct.unpack("f", struct.pack("f", number))
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise ValueError("it is too large for the type")
+    if not number:
+        raise ValueError("it is too small for the type")
 
 
 def _numeric(value: Any, modifier: int) -> str:
@@ -76,20 +95,38 @@ def _numeric(value: Any, modifier: int) -> str:
         return value
     value = as_number(value)
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if modifier >= 4 and number.is_finite():
-        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
-        scale = scale - 0x800 if scale >= 0x400 else scale
-        rounded = number if -number.as_tuple().exponent <= scale else _round(number, scale)  # type: ignore[operator]
-        if abs(rounded) >= Decimal(10) ** (precision - scale):
-            raise ValueError("it has more digits than the type")
+    if not number:
+        return str(number) if -_MOST_BEHIND <= _exponent(number) <= 0 else "0"
+    if modifier < 4:
+        return _unbounded(number)
+    if number.is_infinite():
+        raise ValueError("the type has no such number")
+    if number.is_nan():
+        return str(number)
+    precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+    scale = scale - 0x800 if scale >= 0x400 else scale
+    room, digits = precision - scale, len(number.as_tuple().digits)
+    # What is larger is never written out: its exponent may be of any size.
+    if number.adjusted() < room:
+        exact = Context(prec=max(digits, precision) + 1)
+        rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, exact)
+        if rounded.adjusted() < room or not rounded:
+            return str(number) if -_MOST_BEHIND <= _exponent(number) <= 0 else f"{rounded:f}"
+    raise ValueError("it has more digits than the type")
+
+
+def _unbounded(number: Decimal) -> str:
+    """Of a numeric without precision, which is none without bounds, whatever its name."""
+    if number.is_finite() and (number.adjusted() >= _MOST_DIGITS or _exponent(number) < -_MOST_BEHIND):
+        raise ValueError(
+            f"it has more than {_MOST_DIGITS} digits before the point, or {_MOST_BEHIND} behind it"
+        )
     return str(number)
 
 
-def _round(number: Decimal, scale: int) -> Decimal:
-    """As PostgreSQL does, away from zero at the half."""
-    shifted = number.copy_abs().scaleb(scale)
-    whole = int(shifted) + (1 if shifted - int(shifted) >= Decimal("0.5") else 0)
-    return Decimal(whole).scaleb(-scale)
+def _exponent(number: Decimal) -> int:
+    """Of one that is finite."""
+    return int(number.as_tuple().exponent)
 
 
 def _boolean(value: Any) -> str:
@@ -140,7 +177,7 @@ def _json(value: Any) -> str:
     text = json.dumps(_plain(value), ensure_ascii=False)
     if "\\u0000" in text:
         raise ValueError("it has a character of code 0, which PostgreSQL has not")
-    return text
+    return as_text(text)
 
 
 def _plain(value: Any) -> Any:
@@ -151,12 +188,21 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("JSON has no such number")
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() and "E" not in str(value) else float(value)
+        return _json_number(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dt.date | dt.time | uuid.UUID):
         return str(value) if isinstance(value, uuid.UUID) else value.isoformat()
     return value
+
+
+def _json_number(value: Decimal) -> int | float:
+    if "E" not in str(value) and value == value.to_integral_value():
+        return int(value)
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("JSON has no such number")
+    return number
 
 
 def _other(value: Any) -> str:
@@ -178,8 +224,8 @@ def _quoted(text: str) -> str:
 
 _RULES: Mapping[str, ToText] = {
     "bool": _boolean,
-    "float4": _float,
-    "float8": _float,
+    "float4": lambda value: _float(value, 32),
+    "float8": lambda value: _float(value, 64),
     "text": _text,
     "bytea": _bytes,
     "date": _date,

@@ -51,6 +51,12 @@ class RowMaker:
 
     def make(self, key: bytes | None, value: bytes | None) -> Row:
         """Raises BadRowError."""
+        try:
+            return self._made(key, value)
+        except RecursionError as error:
+            raise BadRowError("it has so many values within values that it can't be written") from error
+
+    def _made(self, key: bytes | None, value: bytes | None) -> Row:
         if value is None and self._rules.value_format != "raw":
             return self._tombstone(key)
         fields = self._fields(key, value)
@@ -84,7 +90,9 @@ class RowMaker:
                         f"{', '.join(self._rules.keys)}"
                     )
                 return fields
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except BadRowError:
+            raise
+        except (ValueError, ArithmeticError) as error:
             raise BadRowError(f"the record's key {shown(key)} can't be read: {error}") from error
         (name,) = self._rules.keys
         column = next(each for each in self._columns if each.name == name)

@@ -18,6 +18,7 @@ import fastavro
 
 from kcontrol.core.step.following import PlacedRecords, RecordPlace
 from kcontrol.errors import ConfigurationError
+from kcontrol.wire.surrogates import HALF, has_half, may_have_half
 
 _Text = Callable[[bytes], str]
 SHOWN_BYTES = 100
@@ -126,7 +127,9 @@ def _json_text(value: bytes) -> str:
     """As it is: numbers keep all of their digits."""
     try:
         text = value.decode()
-        json.loads(text, parse_constant=_no_json)
+        fields = json.loads(text, parse_constant=_no_json)
+        if may_have_half(text) and has_half(fields):
+            raise ValueError(f"a text has {HALF}")
     except (ValueError, RecursionError) as error:
         raise BadRecordError(f"the value {value[:SHOWN_BYTES]!r} is no JSON: {error}") from error
     return text

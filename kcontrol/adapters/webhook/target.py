@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 
-import httpx
-
 from kcontrol.adapters.webhook.address import WebhookAddress, WebhookSecrets, signature
 from kcontrol.adapters.webhook.bodies import BadRecordError, BodyPart, Cut, maker, parts
+from kcontrol.adapters.webhook.client import HookAnswer, HookClient
 from kcontrol.core.step.following import (
     Applied,
     Delivered,
@@ -36,8 +35,6 @@ _log = logging.getLogger("kcontrol.deliver")
 
 BAD_RECORDS_TOLD = 3
 """Of a step, one by one; of the others only how many they are."""
-ANSWER_BYTES = 500
-"""Of an answer that refuses, for the message."""
 _TAKE_TRIES = 10
 """Whoever joins a group waits some seconds for others that may, too."""
 _PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 509, 521, 522, 523, 524, 529})
@@ -64,8 +61,8 @@ class StepStanding(Protocol):
 
 @dataclass(frozen=True)
 class WebhookOptions:
-    """skips_bad_records: and counts them, instead of halting. timeout_s: for each of connecting, sending and the
-    answer. has_start: it was said where a delivery begins of which nothing is known."""
+    """skips_bad_records: and counts them, instead of halting. timeout_s: of a request whole: connecting, sending and the
+    answer, however slowly that comes. has_start: it was said where a delivery begins of which nothing is known."""
 
     address: WebhookAddress
     value_format: str
@@ -97,7 +94,7 @@ class WebhookTarget:
         self._options, self._standing, self._clock_s = options, standing, clock_s
         self._pipeline, self._output = pipeline, output
         self._text_of = maker(options.value_format, options.schema)
-        self._client: httpx.Client | None = None
+        self._client: HookClient | None = None
         self._beginning: Applied | None = None
         self._forgotten = False
         self._applied: Applied | None = None
@@ -119,13 +116,8 @@ class WebhookTarget:
         """Nothing is sent yet: a webhook has nothing that could be looked at."""
         self._standing.open()
         if self._client is None:
-            self._client = httpx.Client(
-                timeout=self._options.timeout_s,
-                verify=True if self._options.tls is None else self._options.tls,
-                follow_redirects=False,
-                trust_env=False,
-                headers={"User-Agent": f"kcontrol/{__version__}", **self._options.secrets.headers},
-            )
+            headers = {"User-Agent": f"kcontrol/{__version__}", **self._options.secrets.headers}
+            self._client = HookClient(self._options.timeout_s, self._options.tls, headers)
 
     def close(self) -> None:
         """Let go of the connection, and of the delivery."""
@@ -241,19 +233,12 @@ class WebhookTarget:
             }
         return headers
 
-    def _answer(self, body: bytes, headers: dict[str, str], where: str) -> _HookAnswer:
+    def _answer(self, body: bytes, headers: dict[str, str], where: str) -> HookAnswer:
         if self._client is None:
             raise TargetAwayError(f"{self}: not connected")
-        try:
-            with self._client.stream(
-                "POST", self._options.address.url, content=body, headers=headers
-            ) as response:
-                text = b"" if response.is_success else _beginning(response)
-                return _HookAnswer(response.status_code, text.decode(errors="replace"), response.headers)
-        except httpx.HTTPError as error:
-            raise TargetAwayError(f"{where}: {type(error).__name__}: {error}") from error
+        return self._client.post(self._options.address.url, body, headers, where)
 
-    def _judge(self, answer: _HookAnswer, where: str) -> None:
+    def _judge(self, answer: HookAnswer, where: str) -> None:
         if 200 <= answer.status < 300:
             return
         said = f": {answer.text.strip()}" if answer.text.strip() else ""
@@ -269,7 +254,7 @@ class WebhookTarget:
             "delivery is started again: put right what the answer names first"
         )
 
-    def _wait_s(self, answer: _HookAnswer) -> float:
+    def _wait_s(self, answer: HookAnswer) -> float:
         text = answer.headers.get("retry-after", "")
         if text.isdecimal():
             return float(text)
@@ -277,13 +262,6 @@ class WebhookTarget:
             return max(0.0, parsedate_to_datetime(text).timestamp() - self._clock_s())
         except ValueError:
             return 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _HookAnswer:
-    status: int
-    text: str
-    headers: httpx.Headers
 
 
 class _LeftOut:
@@ -316,12 +294,3 @@ def _and_whether_last(every: Iterator[BodyPart]) -> Iterator[tuple[BodyPart, boo
         yield before, False
         before = part
     yield before, True
-
-
-def _beginning(response: httpx.Response) -> bytes:
-    found = b""
-    for chunk in response.iter_bytes():
-        found += chunk
-        if len(found) >= ANSWER_BYTES:
-            break
-    return found[:ANSWER_BYTES]

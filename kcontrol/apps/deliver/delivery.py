@@ -153,12 +153,22 @@ class Delivery:
                 max_bytes_held=self._options.max_bytes_held,
             ) as steps,
         ):
+            self._refuse_remade(steps, log)
             while not self._stopped.is_set():
                 for step in steps.streamed():
                     self._take(step, log)
                     if self._stopped.is_set():
                         return
                 self._is_well()
+
+    def _refuse_remade(self, steps: StepConsumer, log: LogFacts) -> None:
+        """The pipeline may have been deleted and made anew since its log was judged. To ask which log is read pins it: nothing
+        of a later one is returned. Raises RetriableError: it is judged anew."""
+        found = steps.log_id
+        if found != log.log_id:
+            raise RetriableError(
+                f"the log of steps of pipeline {self._pipeline!r} is {found} and was {log.log_id} a moment ago"
+            )
 
     @contextmanager
     def _void_halts(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +23,7 @@ from kcontrol.requests.push.avro_file import avro_rows
 from kcontrol.requests.push.kinds import RowKind, object_of
 from kcontrol.requests.push.limits import OversizedPushError, Rules
 from kcontrol.requests.push.parquet_rows import parquet_rows
+from kcontrol.wire.surrogates import HALF, has_half, may_have_half
 
 NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"
 AVRO, PARQUET = "application/avro", "application/vnd.apache.parquet"
@@ -42,6 +44,9 @@ FORMATS = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 
 MAX_NUMBER_CHARACTERS = 1_000
 """Spark's reader takes no longer ones."""
+_LARGE_EXPONENT = re.compile("[eE][+-]?0*[1-9][0-9]{5,}")
+"""Of a number that no DECIMAL can be made of in a bounded time (docs/values.md)."""
+_SHOWN = 60
 _SPACE = " \t\r\n"
 _CELLS = Lock()
 _TOO_LONG = "field larger than field limit"
@@ -123,6 +128,8 @@ def _row(number: int, text: str, rules: Rules) -> InputRow:
         why = "" if rules.raw or isinstance(value, dict) else "is no JSON object"
     if why:
         raise ConfigurationError(f"{rules.where}: row {number} {why}; nothing was written")
+    if not rules.raw and may_have_half(text):
+        _refuse_halves(number, value, rules)
     row = InputRow(_key(number, value, rules), text.encode())
     size = len(row.value) + len(row.key or b"")
     if size > rules.limits.row_bytes:
@@ -130,6 +137,16 @@ def _row(number: int, text: str, rules: Rules) -> InputRow:
             f"{rules.where}: row {number} has {size} bytes, {rules.limits.row_bytes} are the most; nothing was written"
         )
     return row
+
+
+def _refuse_halves(number: int, value: dict[str, Any], rules: Rules) -> None:
+    """Spark would put a question mark in place of each."""
+    for name, inner in value.items():
+        if has_half([name, inner]):
+            raise ConfigurationError(
+                f"{rules.where}: row {number} has {HALF} in the field {name[:_SHOWN]!r}, which is no character; nothing was "
+                "written"
+            )
 
 
 def _key(number: int, value: Any, rules: Rules) -> bytes | None:
@@ -147,7 +164,7 @@ def _key(number: int, value: Any, rules: Rules) -> bytes | None:
         return str(found).encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{rules.where}: row {number} has half of a pair of surrogates in the field {rules.key!r}, of which its key is "
+            f"{rules.where}: row {number} has {HALF} in the field {rules.key!r}, of which its key is "
             "made; nothing was written"
         ) from error
 
@@ -169,6 +186,8 @@ def _no_row(number: int, error: Exception, rules: Rules) -> ConfigurationError:
 
 
 def _decimal(text: str) -> Decimal:
+    if _LARGE_EXPONENT.search(text):
+        raise ValueError("a number with an exponent of six digits or more")
     return Decimal(_of_length(text))
 
 

@@ -46,11 +46,16 @@ def rules_for(pipeline: str, item: InputSpec, key: str, limits: BodyLimits) -> R
 
 
 def check_room(
-    projection: PipelineProjection, item: InputSpec, ends: Mapping[int, int], rows: int, most: int
+    projection: PipelineProjection,
+    item: InputSpec,
+    ends: Mapping[int, int],
+    rows: int,
+    most: int,
+    under_way: int = 0,
 ) -> None:
     """Raise TooMuchError if more than `most` rows of the input would wait for a step; OversizedPushError if there will never be
     room for so many. ends: by partition, behind the last row that the caller has pushed, which nobody else need have seen
-    yet."""
+    yet. under_way: rows of other requests that are being written."""
     if rows > most:
         raise OversizedPushError(
             f"pipeline {projection.pipeline!r}, input {item.name!r}: {rows} rows in a request, and {most} may wait at most"
@@ -58,14 +63,15 @@ def check_room(
     waiting = 0
     for part in projection.lag_of(item.name).partitions:
         waiting += max(part.waiting, ends.get(part.partition, 0) - part.committed)
-    beyond = waiting + rows - most
+    beyond = waiting + under_way + rows - most
     if beyond <= 0:
         return
     rate = rows_per_s(projection, item.name)
     retry_s = min(LONGEST_RETRY_S, max(1, ceil(beyond / rate))) if rate else _UNKNOWN_RETRY_S
     told = f"reads {rate:.0f} rows/s" if rate else "has read none lately"
+    more = f", {under_way} more are being written," if under_way else ""
     raise TooMuchError(
-        f"pipeline {projection.pipeline!r}, input {item.name!r}: {waiting} rows wait and {most} may; the pipeline {told}",
+        f"pipeline {projection.pipeline!r}, input {item.name!r}: {waiting} rows wait{more} and {most} may; the pipeline {told}",
         retry_s,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from dataclasses import replace
 from typing import Any
@@ -173,5 +174,19 @@ def test_more_rows_than_may_wait_are_refused_until_there_is_room(run: Run) -> No
         assert "other rows" in told(await push(api, "user\neve\n", CSV, "a"), 409)
         assert "rows wait and" in told(await push(api, body, CSV, "b"), 429)
         assert "in a request, and" in told(await push(api, body + "ann\n", CSV, "c"), 422)
+
+    run(scenario)
+
+
+def test_there_is_room_once_for_requests_that_come_at_the_same_time(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await begin(api)
+        await api.told.step(9, 9)
+        await api.seen(0, 1)
+        body = "user\n" + "ann\n" * (MAX_QUEUED_ROWS // 2 + 1)
+        answers = await asyncio.gather(*(push(api, body, CSV, f"at-once-{number}") for number in range(8)))
+        assert sorted(answer.status_code for answer in answers) == [200, *[429] * 7]
+        # What is committed counts no less than what is being written.
+        assert "rows wait and" in told(await push(api, body, CSV, "later"), 429)
 
     run(scenario)

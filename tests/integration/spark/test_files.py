@@ -129,6 +129,33 @@ def test_bad_lines_of_csv_go_where_the_input_says_with_the_place_and_the_reason(
 
 
 @pytest.mark.heavy
+def test_a_number_of_csv_that_nobody_can_write_out_is_a_bad_line(
+    run_scenario: RunScenario, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"12e500000,1.239\nann,1e-500000000\nbob,\n12e500000,0e500000000\nzoe,1e-99999\n")
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        boundary = await stepper.step({("lines", 0): file.stat().st_size})
+        assert [(row["customer"], row.get("amount")) for row in seen(stepper)] == [
+            ("12e500000", 1.24),
+            ("bob", None),
+            ("zoe", 0.0),
+        ]
+        assert boundary.skipped[0].records == 2
+
+    source = FileInput(
+        "lines",
+        path=str(file),
+        value_format="csv",
+        schema="customer STRING, amount DECIMAL(5,2)",
+        on_bad_record="skip",
+    )
+    run_scenario([rows], scenario, {}, {"out": (1, {"value_format": "json"})}, generated=[source])
+
+
+@pytest.mark.heavy
 def test_a_bad_line_halts_and_names_file_and_offset_and_lines_as_they_are_have_no_fields(
     run_scenario: RunScenario, tmp_path: Path
 ) -> None:

@@ -66,9 +66,12 @@ class _Watch:
 
 
 class _NoSteps:
-    """A StepConsumer for which none come: the delivery is told to end."""
+    """A StepConsumer for which none come: the delivery is told to end. logs: that it finds, one after the other, and the last
+    one ever after."""
 
     ends: Any = None
+    logs: tuple[str, ...] = ("new",)
+    asked, begun = 0, 0
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -77,12 +80,19 @@ class _NoSteps:
 
     def __exit__(self, *_: object) -> None: ...
 
+    @property
+    def log_id(self) -> str:
+        type(self).asked += 1
+        return self.logs[min(self.asked, len(self.logs)) - 1]
+
     def streamed(self) -> Iterator[Any]:
+        type(self).begun += 1
         type(self).ends()
         return iter(())
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, watch: _Watch) -> Progress:
+def _run(monkeypatch: pytest.MonkeyPatch, watch: _Watch, read: tuple[str, ...] = ("new",)) -> Progress:
+    """read: the logs that consumers find when they begin."""
     progress = Progress()
     settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
     delivery = Delivery(
@@ -91,9 +101,16 @@ def _run(monkeypatch: pytest.MonkeyPatch, watch: _Watch) -> Progress:
 
     class Consumer(_NoSteps):
         ends = staticmethod(delivery.stop)
+        logs = read
 
     monkeypatch.setattr(delivering, "StepConsumer", Consumer)
-    delivery.run()
+    try:
+        delivery.run()
+    finally:
+        # Of another log than the one that was judged nothing is read.
+        assert Consumer.begun == (
+            1 if Consumer.asked and read[min(Consumer.asked, len(read)) - 1] == "new" else 0
+        )
     return progress
 
 
@@ -137,3 +154,17 @@ def test_a_step_that_is_not_void_is_missing_and_it_says_where_can_be_begun(
         DeliveryHaltedError, match=r"needs step 6 .* the oldest in the log is 10 .* --start 10 "
     ):
         _run(monkeypatch, watch)
+
+
+def test_a_log_that_was_made_anew_after_it_was_judged_is_judged_again_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = LogFacts("p", "new", 1, 9)
+    watch = _Watch(told, told, LogFacts("p", "other", 1, 9))
+    with pytest.raises(DeliveryHaltedError, match="was deleted and made anew"):
+        _run(monkeypatch, watch, ("other",))
+
+
+def test_a_consumer_whose_broker_is_behind_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = _Watch(LogFacts("p", "new", 1, 9))
+    assert _run(monkeypatch, watch, ("old", "new")).facts.state is DeliveryState.STOPPED

@@ -104,6 +104,8 @@ class _Step:
 class _Steps:
     """A StepConsumer of that log."""
 
+    log_id = "log"
+
     def __init__(self, *_: Any, from_step: int, **__: Any) -> None:
         self.left = [_Step(step) for step in range(from_step, 10)]
 

@@ -91,6 +91,17 @@ def test_a_weak_tag_is_compared_but_not_asked_for(server: FilesServer) -> None:
         lines_of(topic, id_, (0, 100))
 
 
+@pytest.mark.parametrize("tag", ['"v;1"', '"a;tag=b;modified=c"', 'W/"v;1"', "v;1", '"v\xe91"', ""])
+def test_a_tag_may_hold_whatever_a_server_may_send(server: FilesServer, tag: str) -> None:
+    topic = address(server.put("/a", DATA, tag))
+    id_ = files_id("orders", topic, "")
+    assert version_in(id_) == UrlVersion(len(DATA), tag, "Thu, 26 Nov 2026 05:00:00 GMT")
+    assert lines_of(topic, id_, (0, len(DATA))) == LINES
+    server.put("/a", DATA, f"{tag[:-1]}2{tag[-1:]}")
+    with pytest.raises(InputGoneError, match="is another version"):
+        lines_of(topic, id_, (0, 100))
+
+
 @pytest.mark.parametrize("fault", ["away", "short"])
 def test_what_passes_is_tried_again_by_a_step_that_is(server: FilesServer, fault: str) -> None:
     topic = address(server.put("/a", DATA, '"v1"'))

@@ -26,8 +26,9 @@ REFUSED = (
     "single quotes",
     "NaN",
     "-Infinity",
+    "an escaped lone surrogate",
 )
-"""Spark passes over what it does not know, and takes what is no JSON."""
+"""Spark passes over what it does not know, takes what is no JSON, and puts something else in place of what is no character."""
 OTHER_ROWS = ("several objects, a line each", "a byte order mark")
 """As a body these are rows that are fine."""
 
@@ -98,7 +99,10 @@ def test_csv_becomes_json_by_the_types_of_its_fields() -> None:
         ),
         ("[]", "row 2 is [], and must be an object"),
         ('{"a b":NaN}', "NaN is no number of JSON"),
-        ('{"user":"\\ud800"}', None),
+        ('{"user":"\\ud800"}', "half of a pair of surrogates in the field 'user', which is no character"),
+        ('{"user":{"\\uDFFF":[]}}', "half of a pair of surrogates in the field 'user'"),
+        ('{"tags":[{"name":"a\\ud83d"}]}', "half of a pair of surrogates in the field 'tags'"),
+        ('{"user":"\\ud83d\\ude00 \\\\ud800"}', None),
         ("{" * 100_000, "is not JSON"),
     ],
 )

@@ -51,6 +51,13 @@ def test_as_many_rows_as_there_is_room_for_are_taken_and_not_one_more() -> None:
         check_room(found, SPEC.inputs[0], {}, MOST, MOST)
 
 
+def test_rows_that_are_being_written_take_room_too() -> None:
+    found = _projection(reaches=(45, 0))
+    check_room(found, SPEC.inputs[0], {}, 30, MOST, 30)
+    with pytest.raises(TooMuchError, match="40 rows wait, 31 more are being written, and 100 may"):
+        check_room(found, SPEC.inputs[0], {}, 30, MOST, 31)
+
+
 def test_what_was_pushed_here_waits_too_whoever_has_seen_it() -> None:
     found = _projection(reaches=(45, 0))
     assert _retry_s(found, 60) is None

@@ -75,7 +75,20 @@ def test_json_stays_as_it_is(key: bytes | None, value: bytes | None, text: str) 
     assert maker("json")(key, value) == text
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"NaN", b'{"a": Infinity}', b"\xff", b"1 2", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b'{"a": Infinity}',
+        b"\xff",
+        b"1 2",
+        b"[" * 100_000,
+        b'{"a": ["\\ud800"]}',
+        b'{"\\uDC00": 1}',
+    ],
+)
 def test_what_is_no_json_is_told(value: bytes) -> None:
     with pytest.raises(BadRecordError, match="is no JSON"):
         maker("json")(None, value)

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
+from kcontrol.adapters.spark.query.exponents import csv_without_large
 from kcontrol.adapters.spark.query.parse import (
     BAD,
     fields_of,
@@ -79,7 +80,8 @@ def _csv(text: Column, schema: StructType) -> tuple[Column, Column]:
     """The fields, and why they are none."""
     whole = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "escape": '"'}
-    value = sf.from_csv(text, whole.toDDL(), options)
+    cells = csv_without_large(text, schema, lambda fields: sf.from_csv(text, fields.toDDL(), {"escape": '"'}))
+    value = sf.from_csv(cells, whole.toDDL(), options)
     quotes = sf.length(text) - sf.length(sf.replace(text, sf.lit('"'), sf.lit("")))
     shown = sf.substring(sf.make_valid_utf8(text), 1, 100)
     reason = (

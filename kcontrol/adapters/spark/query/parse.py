@@ -22,6 +22,7 @@ from kcontrol.adapters.spark.query.confluent_columns import (
     confluent_fields,
     json_behind_id,
 )
+from kcontrol.adapters.spark.query.exponents import json_without_large
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
 from kcontrol.adapters.spark.values.json_types import (
@@ -199,14 +200,11 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
 
 def json_value(text: Column, schema: StructType) -> tuple[Column, Column]:
     """JSON as a struct, and whether it is one object of the schema, and nothing else."""
-    whole = StructType(
-        [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(BAD, StringType())]
-    )
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
-    # By itself Spark takes the first of several values, or of an array, and does not look at what follows it.
-    column = sf.from_json(
-        sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options
-    )
+
+    def read(fields: StructType) -> Column:
+        return _read_whole(text, fields)
+
+    column = _read_whole(json_without_large(text, schema, _END, read), schema)
     value = column.getField(_WHOLE)
     is_one = (
         value.isNotNull()
@@ -215,6 +213,17 @@ def json_value(text: Column, schema: StructType) -> tuple[Column, Column]:
         & sf.is_valid_utf8(text)
     )
     return value, is_one
+
+
+def _read_whole(text: Column, schema: StructType) -> Column:
+    """By itself Spark takes the first of several values, or of an array, and does not look at what follows it."""
+    whole = StructType(
+        [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(BAD, StringType())]
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
+    return sf.from_json(
+        sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options
+    )
 
 
 def not_json(text: Column) -> Column:
