@@ -36,6 +36,7 @@ from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
 from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.session.conf import retained_batches
 from kcontrol.adapters.spark.session.local_files import write_lean_files
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
@@ -99,11 +100,8 @@ class SparkEngine:
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure, self._replays = on_failure, Replays(spec, place.node, place.environment, compares)
-        retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
-        self._workdir = WorkDir(
-            *(place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained),
-            spec.assignment,
-        )
+        home = place.work_root, spec.pipeline, place.node, incarnation
+        self._workdir = WorkDir(*home, bound.recorded, retained_batches(spark), spec.assignment)
         self._workdir.prepare()
         self._held = HeldSteps(self._workdir)
         write_lean_files(spark)

@@ -22,6 +22,7 @@ from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.session.conf import retained_batches
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.state.assembling import PartsOfNodes
 from kcontrol.adapters.spark.state.beginning import Beginnings
@@ -78,9 +79,8 @@ def _restored(
     checkpoint: Checkpoint,
 ) -> WorkDir:
     """With all that a plan is made of: what was written down of the queries and their state, and no state."""
-    retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
     where = place.work_root, spec.pipeline, place.node, _INCARNATION
-    workdir = WorkDir(*where, bound.recorded, retained, spec.assignment)
+    workdir = WorkDir(*where, bound.recorded, retained_batches(spark), spec.assignment)
     workdir.prepare()
     begin = Beginnings(spark, spec.layout.shuffle_partitions, work.needs).after(checkpoint.step)
     parts = PartsOfNodes(

@@ -232,3 +232,8 @@ def with_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(name, str(before))
+
+
+def retained_batches(spark: SparkSession) -> int:
+    """For how many batches Spark keeps a query's logs and state."""
+    return int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
