@@ -103,7 +103,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _is_long(kind: pa.DataType) -> bool:
-    return pat.is_int64(kind) or (pat.is_timestamp(kind) and kind.unit == "us")
+    return bool(pat.is_int64(kind) or (pat.is_timestamp(kind) and kind.unit == "us"))
 
 
 def _is_int(kind: pa.DataType) -> bool:
