@@ -82,10 +82,15 @@ def test_without_a_compiler_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         pa.array([str(dice.random()) for _ in range(20)] + [None]).dictionary_encode(),
         pa.array([dice.randrange(1 << 31) for _ in range(20)] + [None], pa.int32()),
     ]
-    found = [*row_hash.row_hashes(columns, 21), row_hash.shards_of(columns, 21, 7)]
+    found = hashed(columns)
     monkeypatch.setattr(row_hash, "default_codec", lambda: codec_named("reference"))
-    again = [*row_hash.row_hashes(columns, 21), row_hash.shards_of(columns, 21, 7)]
-    assert [each.tolist() for each in again] == [each.tolist() for each in found]
+    assert hashed(columns) == found
+
+
+def hashed(columns: list[pa.Array]) -> list[list[int]]:
+    rows = len(columns[0])
+    first, second = row_hash.row_hashes(columns, rows)
+    return [first.tolist(), second.tolist(), row_hash.shards_of(columns, rows, 7).tolist()]
 
 
 def test_without_columns_all_rows_are_of_the_first_shard_and_alike() -> None:
