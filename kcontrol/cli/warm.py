@@ -10,7 +10,7 @@ import click
 from kcontrol.adapters.spark.session.class_archive import make_archive
 from kcontrol.cli.options import debug_option, json_option
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire import batches
+from kcontrol.wire import batches, row_hash
 
 
 @click.command()
@@ -27,6 +27,7 @@ def warm(as_json: bool) -> None:
     Example:  kcontrol warm
     """
     batches.warm()
+    row_hash.warm()
     try:
         path = make_archive()
     except OSError as error:

@@ -107,11 +107,17 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(settings: ClusterSettings, tmp_path: Path) -> Iterator[Nodes]:
+def query() -> str:
+    return "spent"
+
+
+@pytest.fixture
+def nodes(settings: ClusterSettings, tmp_path: Path, query: str) -> Iterator[Nodes]:
     with ExitStack() as stack:
-        yield Nodes(Exchanged(settings, ("spent",)), tmp_path, stack)
+        yield Nodes(Exchanged(settings, (query,)), tmp_path, stack)
 
 
+@pytest.mark.parametrize("query", ["spent", "texts"])
 def test_a_node_dies_at_each_stage_and_comes_back_alone(nodes: Nodes) -> None:
     nodes.coordinator()
     nodes.node(1)

@@ -77,6 +77,7 @@ def test_each_kind_of_query_gives_what_one_node_gives(
 KEPT = (
     ("spent", "logged", "seen", "liked"),
     ("grand", "combined", "added", "bought"),
+    ("texts",),
 )
 """Queries without a watermark, a join or timers: the plans of all of them, and of who sends to them, are kept."""
 

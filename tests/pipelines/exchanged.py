@@ -43,7 +43,10 @@ OUTPUTS = {
     "bought": {"key": "item"},
     "passed": {"node": NODES - 1},
     "filed": {"node": 0, "key": "user"},
+    "texts": {},
 }
+AS_READ = QUERIES == ["texts"]
+"""Values of inputs are not looked at before they meet."""
 REBALANCE = kcontrol.Rebalance(every="5 s", when=1.5, checkpoints=2, least_bytes=0)
 READS = {"named": ("clicks", "names"), "paired": ("clicks", "names")}
 
@@ -52,7 +55,13 @@ pipeline = kcontrol.Pipeline(
     NAME,
     nodes=NODES,
     inputs=[
-        kcontrol.KafkaInput(name, topic=f"{NAME}-{name}", value_format="json", schema=schema, node=READER)
+        kcontrol.KafkaInput(
+            name,
+            topic=f"{NAME}-{name}",
+            value_format=None if AS_READ else "json",
+            schema=None if AS_READ else schema,
+            node=READER,
+        )
         for name, schema in INPUTS.items()
         if any(name in READS.get(query, ("clicks",)) for query in QUERIES)
     ],
@@ -294,6 +303,17 @@ def passed(clicks):
 def filed(clicks):
     """Rows with keys, into a topic of fewer partitions than nodes."""
     return {"filed": clicks.select("user", "item")}
+
+
+def texts(clicks):
+    """How often a value was read: values are sent as they are."""
+    mine = kcontrol.exchange(clicks.select("value"), by="value")
+    counted = mine.groupBy("value").agg(F.count("*").alias("n"))
+    return {
+        "texts": kcontrol.output(
+            counted.select(F.col("value").cast("string").alias("text"), "n"), mode="update"
+        )
+    }
 
 
 def _bought(clicks):

@@ -31,7 +31,7 @@ OUTPUTS = {
     **{"spent": 4, "logged": 3, "grand": 1, "named": 3, "seen": 3, "liked": 2, "windows": 3},
     **{"paired": 3, "fresh": 3, "expired": 2, "reminded": 3, "doubled": 3, "summed": 2},
     **{"combined": 2, "closed": 3, "added": 3, "bought": 2, "sessions": 3, "placed": 4},
-    **{"passed": 1, "filed": 2},
+    **{"passed": 1, "filed": 2, "texts": 3},
 }
 WITH_NAMES = frozenset({"named", "paired"})
 """Queries that read both inputs."""

@@ -4,6 +4,7 @@ them. Watermarks are of all rows of the steps before.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,18 @@ class Watermarks:
 
 def _as_read(column: str) -> Fold:
     return lambda read: [{"user": click["user"], column: click[column]} for click in read.clicks]
+
+
+def _texts() -> Fold:
+    """Of the values themselves, which are JSON as Python writes it."""
+    seen: Counter[str] = Counter()
+
+    def fold(read: Read) -> list[dict[str, Any]]:
+        texts = [json.dumps(click) for click in read.clicks]
+        seen.update(texts)
+        return [{"text": text, "n": seen[text]} for text in {*texts}]
+
+    return fold
 
 
 def _totals() -> Fold:
@@ -337,5 +350,6 @@ FOLDS: Mapping[str, Callable[[int], Fold]] = {
     "bought": lambda _: _counts(),
     "passed": lambda _: _as_read("amount"),
     "filed": lambda _: _as_read("item"),
+    "texts": lambda _: _texts(),
 }
 """By query: given the number of nodes."""

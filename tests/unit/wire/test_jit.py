@@ -14,13 +14,14 @@ from numba.core.errors import NumbaError
 from kcontrol.wire.batches import (
     compiled,
     compiled_flat,
+    compiled_hash,
     compiled_json,
     compiled_lines,
     compiled_partition,
     jit,
 )
 
-MODULES = (compiled, compiled_flat, compiled_json, compiled_lines, compiled_partition)
+MODULES = (compiled, compiled_flat, compiled_hash, compiled_json, compiled_lines, compiled_partition)
 
 
 def loops() -> list[Any]:

@@ -20,10 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.engine.ahead import Shape
+from kcontrol.adapters.spark.engine.sent_plan import SentPlan
 from kcontrol.adapters.spark.engine.state_ids import checked_ids
 from kcontrol.adapters.spark.internals import KeptPlan, KeptQuery, StateSession, StoreIds
 from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.adapters.spark.sink.sent_as_read import SendingSource
 from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
+from kcontrol.adapters.spark.source.registering import register
 from kcontrol.adapters.spark.state.batch_log import BatchLog
 from kcontrol.adapters.spark.state.lineage import STATE
 from kcontrol.adapters.spark.state.shards import (
@@ -76,9 +79,13 @@ class StatePlans:
         self._session = StateSession(spark, self._settings)
         self._shards, self._streams = shards, (*bound.inputs, *bound.exchanges)
         owned = None if shards is None else shards.owned
-        self._query = KeptQuery(bound.frame, _state_in(directory), bound.mode, owned)
-        self._writer = WriterPlan(address, bound.name, bound.ends_as, bound.make_sent)
-        self._plans: OrderedDict[Shape, KeptPlan] = OrderedDict()
+        self._query = KeptQuery(bound.frame, _state_in(directory), bound.mode, owned, bound.stateful)
+        self._writer = WriterPlan(
+            address, bound.name, bound.ends_as, bound.make_sent, told=not bound.stateful
+        )
+        if bound.sending is not None:
+            register(spark, SendingSource)
+        self._plans: OrderedDict[Shape, KeptPlan | SentPlan] = OrderedDict()
         """At most MOST_PLANS; the one that was run last is the last one."""
         self._sources: dict[tuple[str, int], DataFrame] = {}
         self._job: tuple[int, dict[int, StoreIds]] | None = None
@@ -148,13 +155,13 @@ class StatePlans:
             },
         )
 
-    def _check_rows(self, plan: KeptPlan) -> None:
+    def _check_rows(self, plan: KeptPlan | SentPlan) -> None:
         lost = plan.lost_rows()
         if lost is not None:
             names = " or ".join(self._bound.stateful_operators)
             raise StepFailedError(FailureKind.QUERY, f"{self._name}: {foreign_rows(names, *lost)}")
 
-    def _not_run(self, plan: KeptPlan) -> tuple[int, ...]:
+    def _not_run(self, plan: KeptPlan | SentPlan) -> tuple[int, ...]:
         if self._shards is None or not plan.runs_some:
             return ()
         return self._shards.others(plan.partitions)
@@ -211,8 +218,11 @@ class StatePlans:
             *map(attempt.exchanging.tasks, self._bound.exchanges),
         )
 
-    def _planned(self, shape: Shape) -> KeptPlan:
+    def _planned(self, shape: Shape) -> KeptPlan | SentPlan:
         assert shape.partitions is not None
+        if self._bound.sending is not None and sum(shape.partitions) <= shape.ways.tasks:
+            [reading] = shape.partitions
+            return SentPlan(self._bound.sending(reading), reading)
         tasks = dict(zip(self._streams, shape.partitions, strict=True))
         writing: Callable[[DataFrame], DataFrame] = lambda rows: self._writer.writing(rows, shape.ways)  # noqa: E731
         first = not self._plans

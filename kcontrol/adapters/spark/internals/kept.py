@@ -58,6 +58,10 @@ _PLACE = "checkpointLocation"
 _OPERATOR = "operatorId"
 _DEPENDENCIES = "dependencies_"
 _SHUFFLED = _SQL + "execution.ShuffledRowRDD"
+_DATASET = _SQL + "classic.Dataset"
+_SINGLE = _SQL + "catalyst.plans.physical.SinglePartition$"
+_PARTITIONING = 2
+"""Which of the arguments of a LogicalRDD it is."""
 
 USED_BY_KEPT: Mapping[str, tuple[str, ...]] = {
     _EXECUTION: ("executedPlan", "toRdd"),
@@ -75,6 +79,8 @@ USED_BY_KEPT: Mapping[str, tuple[str, ...]] = {
     _MAPPER: ("writeValueAsString", "readValue", "registerModule"),
     _SCALA: (),
     PRUNING_RDD: ("create",),
+    _DATASET: ("ofRows",),
+    _SINGLE: ("MODULE$",),
     _SQL + "execution.metric.SQLMetric": ("reset", "value"),
 }
 """As `USED`, of what only this module needs."""
@@ -130,12 +136,14 @@ class StateSession:
 @dataclass(frozen=True, slots=True)
 class KeptQuery:
     """What is to be planned. frame: streaming. state: the directory of its state stores, as a URL. mode: Spark's output
-    mode. owned: the partitions of its state that are run; None: all."""
+    mode. owned: the partitions of its state that are run; None: all. stateful: without state, the query and its writers are one
+    plan, as of a batch (decision 190)."""
 
     frame: DataFrame
     state: str
     mode: str
     owned: Collection[int] | None = None
+    stateful: bool = True
 
 
 class KeptPlan:
@@ -161,27 +169,43 @@ class KeptPlan:
         batch that it may run, and of the state before it. first: of this session; Spark then checks what it has written
         down of the state."""
         self._session = session
-        plan = analyzed(query.frame).transform(self._partial(_Leaves(session, sources, tasks)))
+        leaves = _Leaves(session, sources, tasks, streams=query.stateful)
+        plan = analyzed(query.frame).transform(self._partial(leaves))
+        self._operators: dict[int, Any] = {}
+        self.runs_some = False
+        """Whether only the owned partitions are run. Where rows move between tasks behind the state, all are."""
+        self._meeting: list[tuple[Any, int]] = []
+        """Shuffles before the state of which some partitions are not run, with how often each is read."""
+        rows = self._rows_of_state(plan, query, batch, ids, first) if query.stateful else self._batch(plan)
+        self._frame = PlannedFrame(writing(rows))
+        self._shuffles: list[_Shuffle] = []
+        self._stores: list[_Store] = []
+        self._look(self._frame.rdd)
+        self._fresh = True
+
+    def _batch(self, plan: Any) -> DataFrame:
+        """What has no state is planned together with what writes it, so that no row is made in between."""
+        self.partitions = 0
+        made = jvm_class(self._session.spark, _DATASET).ofRows(self._session.java, plan)
+        return DataFrame(made, self._session.spark)
+
+    def _rows_of_state(
+        self, plan: Any, query: KeptQuery, batch: int, ids: Mapping[int, StoreIds], first: bool
+    ) -> DataFrame:
+        session = self._session
         execution = self._execution(plan, query, batch, ids, first)
         rows = execution.toRdd()
         physical = execution.executedPlan()
         self._operators = {int(node.getStateInfo().operatorId()): node for node in self._writers(physical)}
         self.runs_some = query.owned is not None and not moves_after_state(session.spark, physical)
-        """Whether only the owned partitions are run. Where rows move between tasks behind the state, all are."""
         self.partitions = int(rows.getNumPartitions())
         """Of the state, with those that are not run."""
-        self._meeting: list[tuple[Any, int]] = []
-        """Shuffles before the state of which some partitions are not run, with how often each is read."""
         if query.owned is not None and self.runs_some:
             rows = SomePartitions(session.spark, query.owned).of_rdd(rows)
             shuffles = places_in(session.spark, physical, _ROWS).shuffles
             self._meeting = [(physical.p(number), readers) for number, readers in shuffles]
         java = session.java.internalCreateDataFrame(rows, query.frame._jdf.schema(), False)
-        self._frame = PlannedFrame(writing(DataFrame(java, session.spark)))
-        self._shuffles: list[_Shuffle] = []
-        self._stores: list[_Store] = []
-        self._look(self._frame.rdd)
-        self._fresh = True
+        return DataFrame(java, session.spark)
 
     def _partial(self, function: Any) -> Any:
         view = jvm(self._session.spark)
@@ -337,12 +361,18 @@ class _Shuffle:
 
 
 class _Leaves:
-    """A function of Scala's that puts rows in the place of each stream of a plan."""
+    """A function of Scala's that puts rows in the place of each stream of a plan. streams: as rows of a batch of a streaming
+    query; else the plan is one of a batch."""
 
     def __init__(
-        self, session: StateSession, sources: Callable[[str], DataFrame], tasks: Mapping[str, int]
+        self,
+        session: StateSession,
+        sources: Callable[[str], DataFrame],
+        tasks: Mapping[str, int],
+        *,
+        streams: bool,
     ) -> None:
-        self._session, self._sources, self._tasks = session, sources, tasks
+        self._session, self._sources, self._tasks, self._streams = session, sources, tasks, streams
 
     def apply(self, node: Any) -> Any:
         """The node, or what is there instead."""
@@ -354,7 +384,7 @@ class _Leaves:
         rows = frame._jdf.queryExecution().toRdd()
         if rows.getNumPartitions() != self._tasks[name]:
             rows = SomePartitions(self._session.spark, range(self._tasks[name])).of_rdd(rows)
-        made = self._session.java.internalCreateDataFrame(rows, frame._jdf.schema(), True)
+        made = self._session.java.internalCreateDataFrame(rows, frame._jdf.schema(), self._streams)
         leaf = made.queryExecution().analyzed()
         # The same columns as the stream's, by Spark's numbers of them.
         arguments = gateway_of(self._session.spark).new_array(
@@ -363,6 +393,9 @@ class _Leaves:
         arguments[0] = node.output()
         for place in range(1, leaf.productArity()):
             arguments[place] = leaf.productElement(place)
+        if self._tasks[name] == 1 and not self._streams:
+            # Spark shuffles nothing to bring together what is in one task, if it is told that it is.
+            arguments[_PARTITIONING] = getattr(jvm_class(self._session.spark, _SINGLE), "MODULE$")
         return leaf.makeCopy(arguments)
 
     class Java:

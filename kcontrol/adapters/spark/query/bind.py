@@ -32,8 +32,15 @@ from kcontrol.adapters.spark.query.parse import dead_letters, json_beside, parse
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.query.sharded import shard_columns
-from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource, source_options
+from kcontrol.adapters.spark.source.as_read import SentAsRead
+from kcontrol.adapters.spark.source.data_source import (
+    SENDING_SOURCE,
+    SOURCE_NAME,
+    KcontrolSource,
+    source_options,
+)
 from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
+from kcontrol.adapters.spark.source.registering import register
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.exchanges import binding
 from kcontrol.definition.files import FileInput
@@ -45,9 +52,6 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
 from kcontrol.errors import ConfigurationError
 
-_SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
-"""What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query
-starts."""
 _ANOTHER = "it is another of batch frames"
 _A_STREAM = "the application's own frame is a stream"
 
@@ -56,7 +60,7 @@ class Frames:
     """The frames of one pipeline in one session."""
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
-        _register(spark)
+        register(spark, KcontrolSource, ExchangeSource)
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self.exchanges = Exchanges(spark, pipeline, address)
 
@@ -88,14 +92,17 @@ class Frames:
 
     def _raw(self, source: Input, with_headers: bool, tasks: int = 0, *, needed: bool = False) -> DataFrame:
         """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
+        options = self._options(source, with_headers, tasks, needed=needed)
+        reader = self._spark.read if tasks else self._spark.readStream
+        return reader.format(SOURCE_NAME).options(**options).load()
+
+    def _options(self, source: Input, with_headers: bool, tasks: int, *, needed: bool) -> dict[str, str]:
         randoms = source.randoms if isinstance(source, GeneratedInput) else None
         names = named_by_header(source) if isinstance(source, FileInput) else None
         placed, json = _placed_by(source), json_beside(source)
-        options = source_options(
+        return source_options(
             self._address, source.name, with_headers, placed, tasks, needed, randoms, names, json
         )
-        reader = self._spark.read if tasks else self._spark.readStream
-        return reader.format(SOURCE_NAME).options(**options).load()
 
     def planned_once(self, bound: BoundQueries, streams: Sequence[FrameQuery]) -> BoundQueries:
         """The same queries, to be planned once where that can be; the others are left to Spark's streams, each by itself.
@@ -164,7 +171,15 @@ class Frames:
     def _kept(self, query: BoundQuery) -> BoundQuery:
         letters = any(query.outputs == (self._letters_of(name),) for name in query.inputs)
         raw = self.exchanges.read_batch if query.exchanges else partial(self._raw_batch, letters)
-        return replace(query, raw_of=raw, most_tasks=self._pipeline.layout.max_tasks)
+        as_read = self.exchanges.as_read(query.sends) if query.sends else None
+        sending = None if as_read is None else partial(self._sending, as_read)
+        return replace(query, raw_of=raw, sending=sending, most_tasks=self._pipeline.layout.max_tasks)
+
+    def _sending(self, sent: SentAsRead, tasks: int) -> DataFrame:
+        """A batch frame without rows, whose tasks, so many, send what they read."""
+        source = self._pipeline.input(sent.input)
+        options = self._options(source, source.include_headers, tasks, needed=True)
+        return self._spark.read.format(SENDING_SOURCE).options(**options, sends=sent.to_json()).load()
 
     def _letters_of(self, name: str) -> str:
         """The output that takes the bad records of an input; '' if none does."""
@@ -330,22 +345,3 @@ def bind(
         if not pipeline.plan_once:
             return replace(bound, planning=each_step(SWITCHED_OFF))
         return frames.planned_once(bound, queries)
-
-
-def _register(spark: SparkSession) -> None:
-    """Make the data source known to this session.
-
-    All queries share the one java.util.HashMap that holds its environment: a query that starts puts keys into
-    it while another query's tasks are being serialized, which then fail with `OptionalDataException` now and
-    again. A put of a key that is there already changes nothing else in a HashMap, so they are there from the
-    start.
-    """
-    environment = spark.sparkContext.environment
-    placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]
-    try:
-        with active_session(spark):
-            spark.dataSource.register(KcontrolSource)
-            spark.dataSource.register(ExchangeSource)
-    finally:
-        for key in placed:
-            del environment[key]

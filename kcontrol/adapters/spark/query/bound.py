@@ -37,6 +37,8 @@ class BoundQuery:
         earlier definition has cut into more; raises ConfigurationError if the pipeline's functions give another.
     raw_of: gives a batch frame of an input with so many tasks, without what is parsed of its values, if the plan of the query,
         which keeps state, is to be kept. It has `most_tasks` tasks, or more where a step was cut into more.
+    sending: gives a batch frame without rows, whose tasks, so many, send what they read, if nothing of the rows is for Spark to
+        do.
     stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
         their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
         of inputs. where: file and line that it comes from.
@@ -63,6 +65,7 @@ class BoundQuery:
     once_of: Callable[[int], DataFrame] | None = None
     most_tasks: int = 0
     raw_of: Callable[[str, int], DataFrame] | None = None
+    sending: Callable[[int], DataFrame] | None = None
     stage: int = 0
     sends: str = ""
     exchanges: tuple[str, ...] = ()

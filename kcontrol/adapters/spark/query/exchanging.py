@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import PlanNode, plan_of
+from kcontrol.adapters.spark.query.as_read import sent_as_read
 from kcontrol.adapters.spark.query.combining import Combining, combining_of
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -35,6 +36,7 @@ from kcontrol.adapters.spark.query.meeting import check_met
 from kcontrol.adapters.spark.query.merging import check_merged
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
+from kcontrol.adapters.spark.source.as_read import SentAsRead
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
 from kcontrol.adapters.spark.values.nullable import nullable
 from kcontrol.definition.exchanges import (
@@ -195,6 +197,13 @@ class Exchanges:
         if sent.combining is None:
             return sent_columns(frame, sent.facts.by, shards), None
         return frame, sent_together(sent.combining, sent.combining.alone(frame), sent.facts.by, shards)
+
+    def as_read(self, name: str) -> SentAsRead | None:
+        """How the rows of an exchange are sent without Spark; None: it has something to do with them."""
+        sent = next(each for each in self.sent if each.facts.name == name)
+        if sent.combining is not None:
+            return None
+        return sent_as_read(sent.frame, sent.facts.by, self._pipeline.layout.shuffle_partitions)
 
 
 def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:

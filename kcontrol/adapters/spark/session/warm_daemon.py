@@ -25,15 +25,18 @@ def warm_up() -> None:
     import kcontrol.adapters.spark.channel.placement_check
     import kcontrol.adapters.spark.channel.reporting
     import kcontrol.adapters.spark.sink.sending
+    import kcontrol.adapters.spark.sink.sent_as_read
+    import kcontrol.adapters.spark.sink.sent_columns
     import kcontrol.adapters.spark.sink.tasks
     import kcontrol.adapters.spark.source.data_source
     import kcontrol.adapters.spark.source.exchange_source
     import kcontrol.adapters.spark.source.reading  # noqa: F401
     from kcontrol.settings.handover import hand_over_soon
-    from kcontrol.wire import batches
+    from kcontrol.wire import batches, row_hash
 
     hand_over_soon()
     batches.warm()
+    row_hash.warm()
 
     gc.collect()
     gc.freeze()

@@ -43,7 +43,8 @@ class Ways:
 
 class WriterPlan:
     """For one query, from its start to its end. schema: of what writer tasks get of its batches, with the columns that
-    `targets` names. make_sent: what is made of a batch before it is sent. Used by one thread at a time."""
+    `targets` names. make_sent: what is made of a batch before it is sent. told: Spark knows of batches that have one
+    partition only that it is so. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -51,8 +52,10 @@ class WriterPlan:
         query: str,
         schema: StructType,
         make_sent: Callable[[DataFrame], DataFrame] | None = None,
+        *,
+        told: bool = False,
     ) -> None:
-        self._address, self._query = address, query
+        self._address, self._query, self._told = address, query, told
         self._schema, self._make_sent = schema, make_sent
         self._placed_schema = StructType([*schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
 
@@ -69,8 +72,8 @@ class WriterPlan:
     def _sent(self, batch: DataFrame, ways: Ways) -> DataFrame:
         if self._make_sent is None:
             return batch if ways.one_partition else batch.coalesce(ways.tasks)
-        if ways.tasks == 1:
-            # Spark brings nothing together that is in one task, if it is told that it is.
+        if ways.tasks == 1 and not (ways.one_partition and self._told):
+            # Spark shuffles nothing to bring together what is in one task, if it is told that it is.
             return self._make_sent(batch.coalesce(1))
         return self._make_sent(batch).coalesce(ways.tasks)
 

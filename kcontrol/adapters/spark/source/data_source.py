@@ -45,9 +45,18 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
     from kcontrol.settings.cluster import ClusterSettings
 
-__all__ = ["QUERY_PROPERTY", "SOURCE_NAME", "KcontrolSource", "source_options"]
+__all__ = [
+    "QUERY_PROPERTY",
+    "SENDING_SOURCE",
+    "SOURCE_NAME",
+    "AnyStepReader",
+    "KcontrolSource",
+    "source_options",
+]
 
 SOURCE_NAME = "kcontrol"
+SENDING_SOURCE = "kcontrol_sending"
+"""The same source where its tasks send what they read to nodes and give Spark nothing: see `sink/sent_as_read`."""
 
 _PLACED = ("column", "value_format", "schema")
 _PLACE = (("partition", "integer"), ("offset", "long"))
