@@ -5,15 +5,15 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals import active_session
-from kcontrol.adapters.spark.query.bind import _register
-from kcontrol.adapters.spark.source.data_source import SOURCE_NAME
+from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource
+from kcontrol.adapters.spark.source.registering import register
 
 
 def test_each_session_is_told_of_the_sources(spark: SparkSession) -> None:
     """Spark looks in the session of the calling thread whether a name is taken, and there the first one's are."""
-    _register(spark)
+    register(spark, KcontrolSource)
     with active_session(spark):
         beside = spark.newSession()
-        _register(beside)
-        _register(spark)
+        register(beside, KcontrolSource)
+        register(spark, KcontrolSource)
     assert beside.read.format(SOURCE_NAME) is not None
