@@ -21,6 +21,7 @@ from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.addresses import address_of, is_topic
 from kcontrol.wire.files import files_of, is_files
 from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
+from kcontrol.wire.surrogates import is_half
 
 MAX_NODES = 10_000
 FORMATS = ("raw", "json", "avro", "confluent-avro", "confluent-json", "confluent-protobuf")
@@ -90,16 +91,8 @@ def _check_values(value: Any, where: str) -> None:
             _check_values(inner, where)
     elif isinstance(value, int) and not -_LONG <= value < _LONG:
         raise ConfigurationError(f"{where}: {value} is too large")
-    elif isinstance(value, str) and not _is_text(value):
+    elif isinstance(value, str) and is_half(value):
         raise ConfigurationError(f"{where}: is not text")
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_names(what: str, names: Iterable[str]) -> None:

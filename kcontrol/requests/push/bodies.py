@@ -23,6 +23,7 @@ from kcontrol.requests.push.avro_file import avro_rows
 from kcontrol.requests.push.kinds import RowKind, object_of
 from kcontrol.requests.push.limits import OversizedPushError, Rules
 from kcontrol.requests.push.parquet_rows import parquet_rows
+from kcontrol.wire.exponents import LARGE
 from kcontrol.wire.surrogates import HALF, has_half, may_have_half
 
 NDJSON, JSON, CSV = "application/x-ndjson", "application/json", "text/csv"
@@ -44,8 +45,7 @@ FORMATS = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 
 MAX_NUMBER_CHARACTERS = 1_000
 """Spark's reader takes no longer ones."""
-_LARGE_EXPONENT = re.compile("[eE][+-]?0*[1-9][0-9]{5,}")
-"""Of a number that no DECIMAL can be made of in a bounded time (docs/values.md)."""
+_LARGE_EXPONENT = re.compile(LARGE)
 _SHOWN = 60
 _SPACE = " \t\r\n"
 _CELLS = Lock()

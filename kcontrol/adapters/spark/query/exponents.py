@@ -25,7 +25,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-_LARGE = "[eE][+-]?0*[1-9][0-9]{5,}"
+from kcontrol.wire.exponents import LARGE
+
 _STRING = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"""
 """Of JSON, as Spark reads it. Without going back, for which Java would take its stack."""
 _ESCAPED = r"\\u00[2346]"
@@ -53,9 +54,9 @@ def json_without_large(
     # Texts of fields that are no DECIMAL may look like one.
     unquoted = sf.regexp_replace(text, sf.lit(_STRING), sf.lit(""))
     found = read(StructType(_texts(schema)))
-    quoted = sf.to_json(found).rlike(f'"[-+0-9.,]*{_LARGE}"')
-    harmless = ~unquoted.rlike(f"[0-9.]{_LARGE}") & found.getField(end).isNotNull() & ~quoted
-    return sf.when(~text.rlike(f"{_LARGE}|{_ESCAPED}"), text).when(harmless, text)
+    quoted = sf.to_json(found).rlike(f'"[-+0-9.,]*{LARGE}"')
+    harmless = ~unquoted.rlike(f"[0-9.]{LARGE}") & found.getField(end).isNotNull() & ~quoted
+    return sf.when(~text.rlike(f"{LARGE}|{_ESCAPED}"), text).when(harmless, text)
 
 
 def csv_without_large(text: Column, schema: StructType, read: Callable[[StructType], Column]) -> Column:
@@ -64,8 +65,8 @@ def csv_without_large(text: Column, schema: StructType, read: Callable[[StructTy
     if not names:
         return text
     found = read(StructType([StructField(each.name, StringType()) for each in schema]))
-    cells = [sf.coalesce(found.getField(name).rlike(_LARGE), sf.lit(False)) for name in names]
-    return sf.when(~text.rlike(_LARGE) | ~reduce(or_, cells), text)
+    cells = [sf.coalesce(found.getField(name).rlike(LARGE), sf.lit(False)) for name in names]
+    return sf.when(~text.rlike(LARGE) | ~reduce(or_, cells), text)
 
 
 def _texts(schema: StructType) -> list[StructField]:
