@@ -51,6 +51,8 @@ class QuickEngine:
         )
         return StepResult(tuple(read), (), (), watermark_moved=False)
 
+    def make_ready(self, *_: object) -> None: ...
+
     async def run_stage(self, *_: object) -> StepResult:
         raise AssertionError("there is one stage")
 

@@ -216,6 +216,10 @@ class CoordinatorSession:
         self._ticked_ms = self._now_ms()
         self._dispatch(Tick(self._ticked_ms, self._ports.clock.now_ms()))
 
+    async def _look_on(self) -> None:
+        """What comes next is seen to while what was asked for is on its way."""
+        self._dispatch(Tick(self._now_ms(), self._ports.clock.now_ms()))
+
     def _dispatch(self, event: CoordinatorEvent) -> None:
         if self._resigned is None or self._resigned.done():
             return
@@ -246,6 +250,7 @@ class CoordinatorSession:
                 self._spawn(self._answer(partial(self._add_partitions, effect)))
             case CommitStep():
                 self._spawn(self._answer(partial(self._commit_step, effect)))
+                self._spawn(self._look_on())
             case CommitCheckpoint():
                 self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
             case ProveEnd():

@@ -26,7 +26,7 @@ from kcontrol.core.events import (
     StepPinned,
 )
 from kcontrol.core.failures import kind_of
-from kcontrol.core.model import FailureKind, LimitsSpec
+from kcontrol.core.model import FailureKind, LimitsSpec, StepWork
 from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.errors import HungError, KcontrolError
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
@@ -91,6 +91,10 @@ class EngineJobs:
         if isinstance(effect, OpenEngine | CloseEngine):
             self.cancel()
         self._waiting.put_nowait((self._cancels, effect))
+
+    def make_ready(self, work: StepWork) -> None:
+        """What can be done for a step before it is asked for, beside what is; an engine that can do nothing does nothing."""
+        self._engine.make_ready(work)
 
     def cancel(self) -> None:
         """End the running attempt and every attempt in line."""

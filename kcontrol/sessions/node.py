@@ -28,6 +28,7 @@ from kcontrol.core.events import (
     FinishStep,
     InputArrived,
     Joined,
+    MakeReady,
     NodeEffect,
     NodeEvent,
     OpenEngine,
@@ -387,6 +388,8 @@ class NodeSession:
                 self._jobs.put(effect)
             case OpenEngine() | RunStage() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)
+            case MakeReady(work):
+                self._jobs.make_ready(work)
             case SavePart():
                 self._jobs.parts.save(effect)
             case DropParts(kept):

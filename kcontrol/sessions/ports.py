@@ -350,6 +350,12 @@ class Engine(Protocol):
         """
         ...
 
+    def make_ready(self, work: StepWork) -> None:
+        """The same work will be given to `run_step` once the step before it, which was written, is finished: what of it is
+        neither seen by anybody nor on disk for good may be done beside that. Called while no call is under way, or beside one;
+        returns at once. If other work is given, all of this must have been taken back, by `open` or by the engine itself."""
+        ...
+
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         """The queries of the next stage of the attempt that `run_step` began. What is for this node of all that was
         sent in the stages before lies at `received`: other nodes have written it in the step's own transaction, which

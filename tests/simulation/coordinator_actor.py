@@ -75,7 +75,7 @@ class CoordinatorActor:
         twin = twin_of(self)
         twin.world, twin.reader, twin.effects = world, self.reader.clone(world), self.effects.copy()
         twin.witness = twin_of(self.witness)
-        twin.witness.world = world
+        twin.witness.world, twin.witness.asked = world, self.witness.asked.copy()
         return twin
 
     def start(self) -> None:

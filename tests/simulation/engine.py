@@ -19,6 +19,7 @@ from kcontrol.core.events import (
     EngineFailed,
     EngineOpened,
     FinishStep,
+    MakeReady,
     NodeEvent,
     OpenEngine,
     PartSaved,
@@ -89,6 +90,8 @@ class SimulatedEngine:
         """The step that it holds complete: one that was made, never a reset."""
         self.history: tuple[object, ...] = ()
         self.ran: StepWork | None = None
+        self.ready: StepWork | None = None
+        """What it was made ready for: that is run next, or it is opened anew."""
         self.to_write: list[tuple[int, int]] | None = None
         """Output and partition, or, less than 0, one less than minus the exchange's number, and the slot."""
         self.written: list[OutputSlice] = []
@@ -122,7 +125,9 @@ class SimulatedEngine:
     def ask(self, effect: object) -> None:
         """Take one more effect; a cancel reaches what runs and what waits at once."""
         if isinstance(effect, CancelAttempt):
-            self.cancelled = len(self.queue)
+            self.cancelled, self.ready = len(self.queue), None
+        elif isinstance(effect, MakeReady):
+            self.ready = effect.work
         elif isinstance(effect, SavePart):
             self.saving, self.to_save = effect, 1 + int(self.random.random() * _SLOWEST_SAVE)
         elif isinstance(effect, DropParts):
@@ -142,7 +147,7 @@ class SimulatedEngine:
         self._down(kind, f"{kind} in the engine")
 
     def _down(self, kind: FailureKind, error: str) -> None:
-        self.opened = False
+        self.opened, self.ready = False, None
         self.to_write = None
         if self.random.random() < 0.5:
             self._record()
@@ -279,7 +284,7 @@ class SimulatedEngine:
             return
         check_opened(self.world, self.spec, effect.step, self.number, self.history)
         self.opened = True
-        self.ran = None
+        self.ran = self.ready = None
         self.step = effect.step
         self._reached(effect.step)
         self._end(EngineOpened(effect.step, self.now_ms))
@@ -292,6 +297,8 @@ class SimulatedEngine:
                 return True
             self._record()
             require(self.ran is None, "an attempt is taken back before the next one runs", (self.ran, work))
+            require(self.ready in (None, work), "what was begun is run, or taken back", (self.ready, work))
+            self.ready = None
             check_not_void(self.world, work.step - 1, self.number, self.history)
             require(
                 self.step == made_by(self.world, work.step - 1),

@@ -23,7 +23,7 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import Command, CommandKind, FailureKind, Status
+from kcontrol.core.model import Command, CommandKind, FailureKind, Status, Token
 from kcontrol.core.node.state import NodeMachine
 from tests.simulation.exchanged import GONE, UNCALLED
 from tests.simulation.holds import check_said
@@ -39,6 +39,8 @@ from tests.simulation.invariants import (
 from tests.simulation.states import GOES_ON, MEANWHILE, PAUSE_ENDS
 from tests.simulation.world import World
 
+ONE_ATTEMPT = "under an epoch one attempt is asked for"
+
 
 class CoordinatorWitness:
     """Looks on at one coordinator process."""
@@ -49,6 +51,8 @@ class CoordinatorWitness:
         """It has fenced, and not read since."""
         self.fenced = False
         """It was told that somebody else owns the transaction, and has said nothing since."""
+        self.asked: dict[tuple[int, int, int], Token] = {}
+        """By producer and claim, the attempt that nodes were asked for."""
 
     def see(
         self,
@@ -106,13 +110,7 @@ class CoordinatorWitness:
                     check_said(self.world, record)
                     check_stopped(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
-                    said, last = after.view.node_state(record.node), after.steps.last
-                    ends = (None, last.token) if last is not None and self.world.tells_epochs else (None,)
-                    require(
-                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt in ends,
-                        "a step is asked only of a node that echoes the claim and has nothing in flight",
-                        (record, said),
-                    )
+                    self._check_step(record, after)
         if isinstance(effect, WakeAt):
             require(effect.at_ms > after.now_ms, AWAKE, (effect, after.now_ms))
         if isinstance(effect, InitProducer):
@@ -121,6 +119,22 @@ class CoordinatorWitness:
                 "a fencing error is followed by reading and a claim, not by InitProducer",
                 effect,
             )
+
+    def _check_step(self, command: Command, after: CoordinatorState) -> None:
+        """A node that is told to make a step."""
+        said, last, work = after.view.node_state(command.node), after.steps.last, command.work
+        ends = [None, last.token] if last is not None and self.world.tells_epochs else [None]
+        if after.at is State.COMMITTING and after.current.committing is not None:
+            ends = [after.current.committing.token]
+        require(
+            said is not None and said.claim_epoch == command.claim_epoch and said.attempt in ends,
+            "a step is asked only of a node that echoes the claim and has nothing in flight",
+            (command, said),
+        )
+        assert work is not None
+        epoch = work.token.producer_id, work.token.producer_epoch, work.token.claim_epoch
+        asked = self.asked.setdefault(epoch, work.token)
+        require(asked == work.token, ONE_ATTEMPT, (asked, command))
 
 
 def _check_pause(before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState) -> None:

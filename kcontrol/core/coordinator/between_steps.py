@@ -17,6 +17,7 @@ from kcontrol.core.coordinator import (
     holding,
     rebalancing,
     stopping,
+    told_step,
     without_steps,
 )
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
@@ -53,6 +54,27 @@ def rest(turn: Turn) -> None:
                 return
             turn.go(check.cause, None if check.leave is None else check.leave(found))
             at = turn.state.at
+
+
+# --- what the nodes were told while the last step was being committed ---------------------------------------
+
+
+def _was_told_in_vain(found: Findings) -> bool:
+    state = found.turn.state
+    return state.current.told is not None and not told_step.stands(state)
+
+
+def _was_told(found: Findings) -> bool:
+    return told_step.stands(found.turn.state)
+
+
+def _go_on_as_told(found: Findings) -> CoordinatorEffect:
+    """All that a look finds out for a step; the rest of it was nothing when the nodes were told."""
+    _note_waiting(found)
+    _note_in_place(found)
+    state = found.turn.state
+    state.current = state.current.begun_as_told(state.now_ms)
+    return _open_outputs(found)
 
 
 # --- whether anything may be decided, and what the user wants -----------------------------------------------
@@ -326,6 +348,19 @@ LOOK: tuple[Guard | Duty, ...] = (
         _is_log_ahead,
         _C.LOG_AHEAD,
         _read_again,
+    ),
+    Guard(
+        (_S.ASSEMBLING,),
+        "nodes were told of a step, while the last one was committed, that is not to be made so",
+        _was_told_in_vain,
+        _C.UNTAKEN,
+    ),
+    Guard(
+        (_S.ASSEMBLING,),
+        "the step that nodes were told of is to be made",
+        _was_told,
+        _C.TOLD,
+        _go_on_as_told,
     ),
     Guard(
         RESTING,

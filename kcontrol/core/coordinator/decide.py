@@ -22,6 +22,7 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.status import report
 from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State
 from kcontrol.core.coordinator.takeover import refuse_doubles, take_over
+from kcontrol.core.coordinator.telling import tell_next
 from kcontrol.core.coordinator.turn import Decision, Turn
 from kcontrol.core.coordinator.waiting import hear_received
 from kcontrol.core.events import (
@@ -364,6 +365,8 @@ def _look_at_attempt(turn: Turn) -> None:
             Cause.ALL_WRITTEN,
             CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end),
         )
+        # What comes next is looked at on a tick, while the commit is on its way.
+        state.current = state.current.asking_for(boundary)
         return
     turn.wake_at(ends_ms(state, attempt, limits))
     for node in nodes:
@@ -400,7 +403,7 @@ def _follow(turn: Turn, following: Following) -> None:
         following.producer_id, following.producer_epoch, following.steps_end
     )
     turn.go(Cause.FOLLOWED)
-    state.current = state.current.aborted()
+    state.current = state.current.committed()
     _take_in(state, following.logged)
 
 
@@ -443,3 +446,5 @@ def _on_tick(turn: Turn) -> None:
             turn.wake_at(state.trouble.retry.not_before_ms)
     elif state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
+    elif state.at is State.COMMITTING and state.current.committing is not None:
+        tell_next(turn, state.current.committing)

@@ -7,7 +7,8 @@ always at one point of this circle:
     add partitions -> the attempt runs -> commit -> fence, early, for the next transaction -> ...
 
 Where Kafka tells the next epoch with the answer to a commit (KIP-890), the circle is shorter: from the commit straight
-to "all nodes in place", and the nodes see the attempt while its partitions are added.
+to "all nodes in place", and the nodes see the attempt while its partitions are added. They may have been told of it while the
+commit was under way: then it goes from there to "add partitions", or, if it is not to be what they were told, to "fence".
 
 A checkpoint is begun between two steps and saved beside them, or while the pipeline is paused, or before it
 stops; once all nodes have saved it, the same circle is gone through without an attempt: add the log of steps
@@ -102,6 +103,8 @@ class Cause(StrEnum):
     IN_PLACE = "all nodes in place"
     OUT_OF_PLACE = "a node is not in place"
     DUE = "step due"
+    TOLD = "step told before"
+    UNTAKEN = "what was told is not to be"
     PARTITIONS_ADDED = "partitions added"
     ALL_WRITTEN = "all nodes have written"
     SAVED = "checkpoint saved"
@@ -177,6 +180,8 @@ ROWS: tuple[Row[State, Cause], ...] = (
     (_S.READY, Look, _C.OUT_OF_PLACE, _S.ASSEMBLING),
     (_S.READY, Look, _C.LIMITS_CHANGED, _S.FENCING),
     (_S.READY, Look, _C.DUE, _S.ADDING),
+    (_S.ASSEMBLING, Look, _C.TOLD, _S.ADDING),
+    (_S.ASSEMBLING, Look, _C.UNTAKEN, _S.FENCING),
     (_S.ADDING, PartitionsAdded, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
     (_S.ATTEMPTING, _JUDGED, _C.ALL_WRITTEN, _S.COMMITTING),
     (_S.COMMITTING, StepCommitted, _C.FOLLOWED, _S.ASSEMBLING),

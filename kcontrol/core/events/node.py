@@ -151,6 +151,14 @@ class RunStep:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeReady:
+    """This will be asked for once the step before it, which is written, is committed: read and compute for it, and write
+    nothing. Not answered. What comes of it is `RunStep` with the same work; or anything else, and then it was in vain."""
+
+    work: StepWork
+
+
+@dataclass(frozen=True, slots=True)
 class RunStage:
     """Run the queries of the next stage of the attempt under way, on what was sent to this node in the stages before.
     Answered by `AttemptWritten`.
@@ -229,6 +237,7 @@ NodeEffect = (
     | WakeAt
     | OpenEngine
     | RunStep
+    | MakeReady
     | RunStage
     | FinishStep
     | PinStep

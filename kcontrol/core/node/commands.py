@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from kcontrol.core.events import CancelAttempt, CloseEngine, Exit, PinStep, RunStep
-from kcontrol.core.model import Command, CommandKind
+from kcontrol.core.events import CancelAttempt, CloseEngine, Exit, MakeReady, PinStep, RunStep
+from kcontrol.core.model import Command, CommandKind, StepWork
 from kcontrol.core.node.announce import say_replaying, speak
 from kcontrol.core.node.checkpoints import opening, refuse
 from kcontrol.core.node.state import SHUT_DOWN, NodeMachine
@@ -99,7 +99,7 @@ def _cancel(turn: NodeTurn) -> None:
         turn.effects.append(CancelAttempt())
     if state.at in UNANSWERED:
         state.overdue_answers += 1
-    state.work = None
+    state.work = state.ready_for = None
 
 
 def _close(turn: NodeTurn) -> None:
@@ -174,15 +174,30 @@ def _step(turn: NodeTurn, command: Command) -> None:
     """Begin an attempt: only at the end of the log, and only at the step that follows what the engine
     holds."""
     state, work = turn.state, command.work
-    if (
-        state.at is not NodeStage.IDLE
-        or work is None
-        or not work.step == state.step + 1 == state.steps.step + 1
-    ):
+    if work is None:
+        return
+    if state.at is NodeStage.WRITTEN and state.work is not None and work.step == state.work.step + 1:
+        _make_ready(turn, command, work)
+        return
+    if state.at is not NodeStage.IDLE or not work.step == state.step + 1 == state.steps.step + 1:
+        return
+    ready_for, state.ready_for = state.ready_for, None
+    if ready_for is not None and ready_for.work != work:
+        # The engine may be at work for it already.
+        open_at(turn, NodeCause.OPEN, state.step, create=state.step == 0)
         return
     done(state, command)
-    state.work, state.stage, state.begun_ms = work, 0, state.now_ms
+    state.work, state.stage = work, 0
+    state.begun_ms = state.now_ms if ready_for is None else state.ready_ms
     turn.go(NodeCause.STEP, RunStep(work, None))
+
+
+def _make_ready(turn: NodeTurn, command: Command, work: StepWork) -> None:
+    """The step after the one that this node has written: what need not wait for that to be committed can be done by then."""
+    state = turn.state
+    if state.ready_for is None:
+        state.ready_for, state.ready_ms = command, state.now_ms
+        turn.effects.append(MakeReady(work))
 
 
 def _pin(turn: NodeTurn, command: Command) -> None:

@@ -368,7 +368,7 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     gone = state.at is NodeStage.REPLAYING and event.kind is FailureKind.INPUT_GONE
     state.gone_step = state.work.step if gone and state.work is not None else 0
     state.error = of_step(state.work.step, event.error) if state.work is not None else event.error
-    state.work = None
+    state.work = state.ready_for = None
     if event.openable is not None:
         _now_openable(state, event.openable)
     if state.obeying is not None:

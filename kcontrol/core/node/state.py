@@ -89,7 +89,11 @@ class NodeMachine:
     stage: int = 0
     """Of the attempt under way: the one that runs or, between two, that was written last."""
     begun_ms: int = 0
-    """When the attempt under way was taken up."""
+    """When the attempt under way was taken up, or made ready for."""
+    ready_for: Command | None = None
+    """The command for the step after the one under way, of which the engine was told."""
+    ready_ms: int = 0
+    """When it was."""
     seen_ms: int = 0
     """When its boundary was read; 0 for a replay."""
     ended: EndTimes | None = None

@@ -18,6 +18,7 @@ from kcontrol.core.events import (
     DropParts,
     EngineFailed,
     FinishStep,
+    MakeReady,
     NodeEvent,
     OpenEngine,
     PinStep,
@@ -111,6 +112,9 @@ class SessionsEngine:
         answer = await self._call(RunStep(work, expected))
         assert isinstance(answer, AttemptWritten)
         return answer.result
+
+    def make_ready(self, work: StepWork) -> None:
+        self.inner.ask(MakeReady(work))
 
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         answer = await self._call(RunStage(step, stage, tuple(received)))

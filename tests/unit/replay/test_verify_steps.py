@@ -57,6 +57,8 @@ class RepeatingEngine:
             inputs = (replace(inputs[0], digest=ANOTHER), *inputs[1:])
         return StepResult(inputs, expected.outputs, (), work.step in self._wrong_output)
 
+    def make_ready(self, work: StepWork) -> None: ...
+
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         raise AssertionError("there is one stage")
 

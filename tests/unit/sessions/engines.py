@@ -46,6 +46,9 @@ class ScriptedEngine:
             raise StepFailedError(FailureKind.LOST, "cancelled")
         return RESULT
 
+    def make_ready(self, work: StepWork) -> None:
+        self.calls.append(f"ready for {work.step}")
+
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         self.calls.append(f"stage {stage} of {step}: {sum(len(piece.runs) for piece in received)} runs")
         await self.go.wait()

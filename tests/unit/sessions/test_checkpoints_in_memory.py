@@ -110,6 +110,8 @@ class RememberingEngine:
         assert work.step == self.at + 1
         return StepResult((), (), (), False)
 
+    def make_ready(self, work: StepWork) -> None: ...
+
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         raise AssertionError("there is one stage")
 

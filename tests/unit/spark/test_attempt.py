@@ -6,13 +6,8 @@ import threading
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import (
-    AttemptCancelledError,
-    AttemptLedger,
-    Counted,
-    QueryResult,
-    ReadRange,
-)
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, Counted, ReadRange
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
 from tests.support.patience import HANG_S

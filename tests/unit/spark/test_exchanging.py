@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger
 from kcontrol.adapters.spark.channel.exchanging import Stages, dealt, runs_of
 from kcontrol.adapters.spark.channel.messages import RunToRead
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.core.model import ExchangeRun, ExchangeSlice, FailureKind
 from kcontrol.errors import StepFailedError
 from tests.support.patience import HANG_S

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.adapters.spark.engine.results import step_result
 from kcontrol.core.model import (
     EMPTY_DIGEST,

@@ -16,32 +16,20 @@ from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.exchanging import Exchanging, Stages
+from kcontrol.adapters.spark.channel.held_writers import BEGIN_WAIT_S, HeldWriters
 from kcontrol.adapters.spark.channel.input_check import InputCheck, recorded_version
 from kcontrol.adapters.spark.channel.messages import RunToRead
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.adapters.spark.channel.sharing import SharedWriting
 from kcontrol.core.model import (
     ExchangeSlice,
     FailureKind,
     OutputSlice,
-    Skipped,
     SourceSplit,
     StepBoundary,
     StepWork,
 )
 from kcontrol.errors import StepFailedError
-
-
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """What one query's batch wrote (or recomputed)."""
-
-    outputs: tuple[OutputSlice, ...]
-    skipped: tuple[Skipped, ...]
-    watermark_moved: bool
-    late_rows: int | None = None
-    """That its watermark dropped; None if it has none or no state."""
-    max_times_ms: tuple[int, ...] = ()
-    """The greatest event time that each of its watermarks has seen, where nodes share one; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +68,15 @@ class AttemptLedger:
         input_check: InputCheck | None = None,
         stages: Stages | None = None,
         after: int | None = None,
+        begun: bool = True,
     ) -> None:
         """queries: whose results are waited for, and the exchanges that are delivered.
         own_input: (input, partition) of all that this node reads, the division being that
         of all nodes; None: everything.
         input_check: ends a replay as soon as it has read something else than the log says;
         None: somebody compares later. stages: of those queries; None: there is one. after: the step that the queries hold;
-        None: the number before."""
+        None: the number before. begun: whether its step is known to be the next one; else nobody gets leave to write before
+        `begin`."""
         self._own_input = own_input
         self._input_check = input_check
         self.digest_version = recorded_version(expected, own_input)
@@ -100,6 +90,8 @@ class AttemptLedger:
         self._changed = threading.Condition()
         self._failure: StepFailedError | None = None
         self._decided: bool | None = None
+        self.taken = False  # Set by whoever lets tasks work for it, before it has begun.
+        self._held = HeldWriters(self._changed, begun)
         self._planned: set[str] = set()
         self._results: dict[str, QueryResult] = {}
         self._writers: dict[tuple[str, int], int] = {}
@@ -187,6 +179,11 @@ class AttemptLedger:
         """Leave for one writer task of one query, given once. Raises StepFailedError
         (LOST), which ends the attempt."""
         with self._changed:
+            if not self._held.wait(lambda: self._failure is not None):
+                raise self._fail_locked(
+                    FailureKind.LOST,
+                    f"step {self.work.step} was made ready for and not begun within {BEGIN_WAIT_S:.0f} s",
+                )
             self._refuse_late()
             who = f"writer {writer} of query {query!r}"
             self._refuse_rerun(who, attempt_number)
@@ -314,6 +311,15 @@ class AttemptLedger:
             )
 
     # --- how it ends ----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Its step is the next one: writers may have leave."""
+        self._held.begin()
+
+    @property
+    def held_ms(self) -> int:
+        """For how long writers waited for that."""
+        return self._held.held_ms
 
     def fail(self, kind: FailureKind, message: str) -> StepFailedError:
         """Record why the attempt failed. The first reason counts: later ones are its consequences."""

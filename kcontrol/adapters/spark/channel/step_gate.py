@@ -28,6 +28,8 @@ class StepGate:
         self._session = 0
         self._queries = 0
         self._attempt: AttemptLedger | None = None
+        self._ready: AttemptLedger | None = None
+        """The attempt at the step after, whose tasks may be at work."""
         self._asked: dict[Peer, tuple[int, float]] = {}
         """The last step that a planner's query has recorded, and by the monotonic clock
         since when it waits for the next."""
@@ -40,7 +42,7 @@ class StepGate:
         with self._changed:
             self._session = session
             self._queries = queries
-            self._attempt = None
+            self._attempt = self._ready = None
             self._asked.clear()
             self._dismissed.clear()
             self._trouble = None
@@ -59,8 +61,13 @@ class StepGate:
         with self._changed:
             if self._trouble is not None:
                 raise self._trouble
-            self._attempt = attempt
+            self._attempt, self._ready = attempt, None
             self._changed.notify_all()
+
+    def make_ready(self, attempt: AttemptLedger) -> None:
+        """Its tasks are known from now on, beside those of the current one, which are all done."""
+        with self._changed:
+            self._ready = attempt
 
     def current(self) -> AttemptLedger | None:
         """The attempt that was released last."""
@@ -68,10 +75,10 @@ class StepGate:
 
     def attempt(self, serial: int) -> AttemptLedger:
         """The attempt a task belongs to. Raises StepFailedError when it is not the current one."""
-        attempt = self._attempt
-        if attempt is None or attempt.serial != serial:
-            raise StepFailedError(FailureKind.LOST, "this task belongs to an attempt that is over")
-        return attempt
+        for attempt in (self._attempt, self._ready):
+            if attempt is not None and attempt.serial == serial:
+                return attempt
+        raise StepFailedError(FailureKind.LOST, "this task belongs to an attempt that is over")
 
     def query_ended(self, session: int, error: StepFailedError) -> bool:
         """A query ended by itself: nobody shall wait for it any more. False if it belonged to an older
@@ -81,7 +88,9 @@ class StepGate:
                 return False
             self._trouble = self._trouble or error
             self._ended = True
-            if self._attempt is not None:
+            # What was made ready for may have ended it: nothing is wrong then with what was written before.
+            failed = self._ready is not None and self._ready.failure is not None
+            if self._attempt is not None and not failed:
                 self._attempt.fail(error.kind, str(error))
             self._changed.notify_all()
             return True

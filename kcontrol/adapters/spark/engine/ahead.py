@@ -2,8 +2,8 @@
 
 To start a job and its Python workers takes a quarter of a small step, and needs nothing of it: the tasks of a
 query that is planned once ask the driver what is theirs. So they are started as soon as those of the step
-before have ended, and their question is answered when the next attempt is released. Until then nothing was
-read and nobody has leave to write: a job that is not needed after all ends without having done anything.
+before have ended, and their question is answered when the next attempt is released, or made ready for: then they read and
+compute, and wait for leave to write. Until then nothing was read: a job that is not needed ends without having done anything.
 """
 
 from __future__ import annotations
@@ -82,10 +82,13 @@ class JobAhead:
 
     def _find(self) -> tuple[AttemptLedger, WriteJob] | None:
         try:
-            attempt = self._releases.released(self._step, self._wait_s)
+            attempt = self._releases.foreseen(self._step, self._wait_s)
             if attempt is None:
                 return None
             job, shape = self._fits(attempt)
         except (AttemptCancelledError, KcontrolError):
             return None  # what it is, the query's own thread is told where it looks for the attempt
-        return (attempt, job) if shape == self.shape else None
+        if shape != self.shape:
+            return None
+        attempt.taken = True
+        return attempt, job

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.deliver import DeliveredExchange, DeliveredRows, ExchangeDelivery, Keep
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.sink.spool import Spool, SpoolFile
 from kcontrol.adapters.spark.source.counting import sent_to_node

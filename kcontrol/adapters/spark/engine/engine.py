@@ -25,6 +25,8 @@ from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.channel.messages import RunToRead
+from kcontrol.adapters.spark.channel.schemas import NoSchemas
+from kcontrol.adapters.spark.engine.attempts import Attempts
 from kcontrol.adapters.spark.engine.delivering import Deliveries
 from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
 from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
@@ -128,7 +130,8 @@ class SparkEngine:
         host.job_ahead = self._queries.job_ahead
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
-        self._cancels = self._serial = 0
+        self._cancels = 0
+        self._attempts = Attempts(work)
         self._attempt: AttemptLedger | None = None
         self._after = 0
         """The step that was opened or finished last."""
@@ -191,6 +194,18 @@ class SparkEngine:
         cancels = self._cancels
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
+    def make_ready(self, work: StepWork) -> None:
+        """As the port says. Where no job waits for the next step, and where a registry is asked for schemas, which are
+        known from a step on, nothing is begun."""
+        if not self._queries.begins_ahead or not isinstance(self._host.schemas, NoSchemas):
+            return
+        with self._lock:
+            alive = self._phase in (_Phase.BUSY, _Phase.IDLE)
+            ready = self._attempts.make_ready(work, self._attempt) if alive else None
+            if ready is not None:
+                self._host.gate.make_ready(ready)
+                self._queries.make_ready(ready)
+
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
         """The batches of the queries of a later stage, on the rows that were sent to this node. Raises as `run_step`."""
         return await self._call(lambda: self._run_stage(step, stage, received))
@@ -223,6 +238,7 @@ class SparkEngine:
             self._cancels += 1
             attempt = self._attempt
             running = attempt is not None and not attempt.finished
+            running = self._attempts.drop_ready() or running
             if self._phase is _Phase.BUSY:
                 self._host.gate.give_up(StepFailedError(FailureKind.LOST, "the call was cancelled"))
             if attempt is not None and running:
@@ -319,18 +335,12 @@ class SparkEngine:
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         mine = self._work.inputs(work)
-        own = frozenset((item.input, item.partition) for item in mine)
         check = None if expected is None else self._replays.check(expected)
         of_input = None if check is None else check.of_input(work)
         with self._lock:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
-            self._serial += 1
-            attempt = self._attempt = AttemptLedger(
-                *(self._serial, work, expected, self._work.names, own, of_input),
-                stages=self._work.stages(work.layout),
-                after=self._after,
-            )
+            attempt = self._attempt = self._attempts.next(work, expected, of_input, self._after)
         self._await_recorded()
         attempt.recorded(self._recorded_s)
         self._queries.clock.set(work.now_ms)
@@ -338,6 +348,7 @@ class SparkEngine:
         if expected is not None:
             attempt.begin_stage(last, expected.exchanges)
         self._host.gate.release(attempt)
+        attempt.begin()
         if expected is not None:
             self._deliveries.begin(attempt, None)
         try:
@@ -421,7 +432,8 @@ class SparkEngine:
         if not self._host.gate.query_ended(session, error):
             return
         with self._lock:
-            if self._phase is not _Phase.IDLE:
+            # What was made ready for has failed: that is said where it is asked for.
+            if self._phase is not _Phase.IDLE or self._attempts.ready_has_failed:
                 return
             self._phase = _Phase.BROKEN
         _log.warning("a query ended between steps: %s", error)

@@ -16,9 +16,10 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.channel.link import Peer
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ahead_property
 from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
@@ -108,6 +109,10 @@ class OnceQuery:
         name = f"kcontrol-once-{self._bound.name}"
         self._thread = threading.Thread(target=self._work, args=(step,), name=name, daemon=True)
         self._thread.start()
+
+    def make_ready(self, attempt: AttemptLedger) -> None:
+        """The job that was begun ahead may work for it, if there is one."""
+        self._releases.make_ready(attempt)
 
     def job_ahead(self, number: int) -> WriteJob | None:
         """For the tasks of a job that was begun ahead: see `JobAhead.job`."""

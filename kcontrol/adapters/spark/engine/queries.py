@@ -81,6 +81,16 @@ class RunningQueries:
     def query(self, name: str) -> StreamingQuery:
         return self._running[name]
 
+    @property
+    def begins_ahead(self) -> bool:
+        """Whether there may be a job that waits for the next step."""
+        return self._ahead_s > 0 and len(self._once) > 0
+
+    def make_ready(self, attempt: AttemptLedger) -> None:
+        """Jobs that wait for the next step may work for this attempt at it, which is not released yet."""
+        for once in list(self._once.values()):
+            once.make_ready(attempt)
+
     def job_ahead(self, name: str, number: int) -> Job:
         """For the tasks of a job that a query began ahead: see `JobAhead.job`. From any thread."""
         once = self._once.get(name)

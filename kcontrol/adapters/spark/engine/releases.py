@@ -25,6 +25,7 @@ class Releases:
         self._on_decided = decided
         self._changed = threading.Condition()
         self._attempt: AttemptLedger | None = None
+        self._ready: AttemptLedger | None = None
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
 
@@ -40,6 +41,30 @@ class Releases:
         if self._thread is not None:
             self._thread.join(timeout_s)
         return self._thread is None or not self._thread.is_alive()
+
+    def make_ready(self, attempt: AttemptLedger) -> None:
+        """It is not released yet, and will be."""
+        with self._changed:
+            self._ready = attempt
+            self._changed.notify_all()
+
+    def foreseen(self, step: int, timeout_s: float) -> AttemptLedger | None:
+        """As `released`, or the attempt at exactly this step that was made ready for, and is not released yet."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._foresees(step), timeout_s)
+            ready = self._ready
+            if (
+                self._error is None
+                and ready is not None
+                and ready.work.step == step
+                and ready.failure is None
+            ):
+                return ready
+        return self.released(step, 0.0)
+
+    def _foresees(self, step: int) -> bool:
+        known = [each for each in (self._attempt, self._ready) if each is not None]
+        return self._error is not None or any(each.work.step >= step for each in known)
 
     def released(self, step: int, timeout_s: float | None = None) -> AttemptLedger | None:
         """The attempt at a step, or at a later one where what lies between is void, once it is released; None: not in that

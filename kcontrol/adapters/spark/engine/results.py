@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
 from kcontrol.adapters.spark.channel.input_check import splits_by_partition
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.core.model import (
     EventTimes,
     FailureKind,

@@ -11,9 +11,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger
 from kcontrol.adapters.spark.channel.crossing import CarriedError
 from kcontrol.adapters.spark.channel.failures import as_step_failure
+from kcontrol.adapters.spark.channel.query_result import QueryResult
 from kcontrol.adapters.spark.internals import PlannedFrame, execution_of
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.watermark import (

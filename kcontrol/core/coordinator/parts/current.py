@@ -11,6 +11,7 @@ from kcontrol.core.model import (
     ReadLimit,
     Reason,
     SkippedRange,
+    StepBoundary,
     StepWork,
     Token,
 )
@@ -49,6 +50,16 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldStep:
+    """A step that nodes were told while the one before it was being committed. It is made as it was told, or under another
+    epoch: whatever a node may still write of it must not get into another attempt."""
+
+    plan: Plan
+    works: tuple[StepWork, ...]
+    """By node."""
+
+
+@dataclass(frozen=True, slots=True)
 class CurrentStep:
     """The plan, the attempt under way, and what is kept of the step before."""
 
@@ -58,6 +69,10 @@ class CurrentStep:
     """Tries at the step under this claim."""
     answered: tuple[int, int] = (0, 0)
     """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
+    committing: StepBoundary | None = None
+    """What the commit that was asked for last is of."""
+    told: ToldStep | None = None
+    """The step after the one that is being committed, if nodes were told of it."""
 
     def planned(self, plan: Plan | None) -> CurrentStep:
         """By this plan, or by none."""
@@ -73,17 +88,37 @@ class CurrentStep:
             return self
         return replace(self, attempt=replace(self.attempt, stood_ms=self.attempt.stood_ms + gap_ms))
 
+    def asking_for(self, boundary: StepBoundary) -> CurrentStep:
+        """Its commit is asked for."""
+        return replace(self, committing=boundary)
+
+    def telling(self, told: ToldStep) -> CurrentStep:
+        """Nodes are told what comes next."""
+        return replace(self, told=told)
+
     def aborted(self) -> CurrentStep:
         """No attempt is under way; the plan stays for the next."""
-        return replace(self, attempt=None)
+        return replace(self, attempt=None, told=None)
 
     def given_up(self) -> CurrentStep:
         """Somebody else makes it."""
-        return replace(self, plan=None, attempt=None)
+        return replace(self, plan=None, attempt=None, told=None)
 
     def over(self) -> CurrentStep:
         """It is in the log, or another tenure begins: the next one has no plan and was never tried."""
         return replace(self, plan=None, attempts=0)
+
+    def committed(self) -> CurrentStep:
+        """The attempt is over; what was told is to be done."""
+        return replace(self, attempt=None)
+
+    def begun_as_told(self, now_ms: int) -> CurrentStep:
+        """What was told is under way. Raises LookupError: nothing was."""
+        told = self.told
+        if told is None:
+            raise LookupError("nothing was told")
+        begun = replace(self, plan=told.plan, told=None)
+        return begun.tried(Attempt(told.works[0].token, told.works, now_ms))
 
     def acknowledged(self, step: int, wall_ms: int) -> CurrentStep:
         """Kafka says that it is committed."""
