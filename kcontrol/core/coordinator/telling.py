@@ -64,7 +64,7 @@ def _foreseen(state: CoordinatorState, boundary: StepBoundary) -> ToldStep | Non
     attempt, plan = after.current.attempt, after.current.plan
     if after.at is not State.ADDING or attempt is None or plan is None or _is_more_than_that(turn, before):
         return None
-    return ToldStep(plan, attempt.works)
+    return ToldStep(plan, attempt.works, state.now_ms)
 
 
 def _is_more_than_that(turn: Turn, before: CoordinatorState) -> bool:

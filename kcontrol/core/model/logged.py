@@ -50,6 +50,8 @@ class StepResult:
     """From the call until Spark had planned the batch of every query."""
     run_ms: int = 0
     """From the call until the last task had ended."""
+    held_ms: int = 0
+    """Of that, how long writers waited for the step before to be committed."""
     recorded_ms: int | None = None
     """From the call until Spark had recorded the step before; less than 0 if it had by
     then. None: it was not run before."""

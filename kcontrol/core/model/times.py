@@ -14,13 +14,15 @@ class WorkTimes:
     """One node's work at an attempt, in this order."""
 
     begun_ms: int
-    """The command was taken up."""
+    """The command was taken up, which may be before the step before was committed."""
     planned_ms: int
     """Spark had planned the batch of every query; tasks could begin."""
     ran_ms: int
     """The last task had ended."""
     written_ms: int
     """The node said what it has written."""
+    held_ms: int = 0
+    """Of that time, how long writers waited for the step before to be committed, from when the first of them came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ def report(
 
 def _times(state: NodeMachine, result: StepResult) -> WorkTimes:
     begun_ms = state.wall(state.begun_ms)
-    return WorkTimes(begun_ms, begun_ms + result.plan_ms, begun_ms + result.run_ms, state.wall(state.now_ms))
+    planned_ms, ran_ms = begun_ms + result.plan_ms, begun_ms + result.run_ms
+    return WorkTimes(begun_ms, planned_ms, ran_ms, state.wall(state.now_ms), result.held_ms)
 
 
 def say_ended(turn: NodeTurn, result: StepResult) -> None:

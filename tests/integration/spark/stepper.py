@@ -208,6 +208,20 @@ class Stepper:
             writers=writers_of(self.spec, layout, 0),
         )
 
+    def foreseen(self, work: StepWork, division: tuple[InputRange, ...], epochs: int) -> StepWork:
+        """What `begin` will give for the step after `work`, whose transaction is open. epochs: what lies between two steps."""
+        layout = layout_of(self.spec, division)
+        epoch = work.token.producer_epoch + epochs
+        return replace(
+            work,
+            step=work.step + 1,
+            token=replace(work.token, attempt=self._attempts + 1, producer_epoch=epoch),
+            now_ms=START_MS + (work.step + 1) * 1_000,
+            division=division,
+            layout=layout,
+            writers=writers_of(self.spec, layout, 0),
+        )
+
     async def commit(self, work: StepWork, result: StepResult) -> StepBoundary:
         boundary = StepBoundary(
             pipeline=self.pipeline.name,

@@ -42,13 +42,20 @@ def test_sides_take_turns_in_being_first() -> None:
 
 
 def step(
-    number: int, committed_ms: int, work: list[tuple[int, int]], ends: list[tuple[int, int]]
+    number: int,
+    committed_ms: int,
+    work: list[tuple[int, int]],
+    ends: list[tuple[int, int]],
+    held: tuple[int, ...] = (0, 0),
 ) -> dict[str, object]:
-    """work: begun and written by node. ends: seen and recorded by node, of the step before."""
+    """work: begun and written by node. ends: seen and recorded by node, of the step before. held: by node."""
     return {
         "step": number,
         "committed_ms": committed_ms,
-        "work": [{"begun_ms": begun, "written_ms": written} for begun, written in work],
+        "work": [
+            {"begun_ms": begun, "written_ms": written, "held_ms": held_ms}
+            for (begun, written), held_ms in zip(work, held, strict=False)
+        ],
         "before": {"nodes": [{"seen_ms": seen, "recorded_ms": recorded} for seen, recorded in ends]}
         if ends
         else None,
@@ -59,6 +66,13 @@ def test_phases_lie_between_two_boundaries() -> None:
     [found] = phases([step(1, 100, [(10, 90)], []), step(2, 200, [(130, 190)], [(105, 120)])])
     assert (found.record_ms, found.open_ms, found.work_ms, found.commit_ms) == (15, 10, 60, 15)
     assert (found.control_ms, found.control_share) == (25, pytest.approx(0.25))
+
+
+def test_what_is_done_while_the_step_before_is_committed_is_not_waited_for() -> None:
+    later = step(2, 200, [(104, 190), (103, 170)], [(108, 120), (109, 115)], held=(3, 1))
+    [found] = phases([step(1, 100, [], []), later])
+    assert (found.record_ms, found.open_ms, found.work_ms, found.commit_ms) == (0, 7, 83, 10)
+    assert found.control_ms == 17
 
 
 def test_a_phase_ends_with_the_last_of_several_nodes() -> None:

@@ -45,6 +45,7 @@ def step_result(
         watermark_moved=any(result.watermark_moved for result in results.values()),
         plan_ms=int(attempt.phases_ms.get("planned", 0)),
         run_ms=int(attempt.phases_ms.get("written", 0)),
+        held_ms=attempt.held_ms,
         recorded_ms=int(attempt.phases_ms["recorded"]) if "recorded" in attempt.phases_ms else None,
         late_rows=tuple(
             LateRows(name, node, rows)

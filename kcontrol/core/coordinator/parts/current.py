@@ -57,6 +57,8 @@ class ToldStep:
     plan: Plan
     works: tuple[StepWork, ...]
     """By node."""
+    told_ms: int
+    """When they were told, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,13 @@ class CurrentStep:
         """The attempt is over; what was told is to be done."""
         return replace(self, attempt=None)
 
-    def begun_as_told(self, now_ms: int) -> CurrentStep:
-        """What was told is under way. Raises LookupError: nothing was."""
+    def begun_as_told(self) -> CurrentStep:
+        """What was told is under way, and has been since then. Raises LookupError: nothing was."""
         told = self.told
         if told is None:
             raise LookupError("nothing was told")
         begun = replace(self, plan=told.plan, told=None)
-        return begun.tried(Attempt(told.works[0].token, told.works, now_ms))
+        return begun.tried(Attempt(told.works[0].token, told.works, told.told_ms))
 
     def acknowledged(self, step: int, wall_ms: int) -> CurrentStep:
         """Kafka says that it is committed."""

@@ -1,0 +1,192 @@
+"""Where answers to commits tell the next epoch, nodes are given the next step while the last one is being committed; and what
+was told is made as it was told, or never under that epoch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kcontrol.core.coordinator import telling
+from kcontrol.core.coordinator.table import State
+from kcontrol.core.events import (
+    AddPartitions,
+    CommitStep,
+    Following,
+    InitProducer,
+    PartitionsAdded,
+    StepCommitted,
+    TransactionFailed,
+)
+from kcontrol.core.model import (
+    CheckpointSpec,
+    Command,
+    CommandKind,
+    Desired,
+    DesiredMode,
+    FailureKind,
+    LoggedStep,
+    NodePhase,
+    PipelineSpec,
+    Reason,
+    Status,
+    StepWork,
+)
+from tests.unit.core.drive import CoordinatorDriver, only, published
+from tests.unit.core.made import SPEC
+
+EPOCH = 9
+
+
+def answered(driver: CoordinatorDriver, commit: CommitStep, epoch: int) -> list[object]:
+    logged = LoggedStep(commit.expected_offset, commit.boundary)
+    following = Following(7, epoch, logged, commit.expected_offset + 2)
+    return driver.feed(StepCommitted(commit.boundary.step, driver.log.now_ms, following))
+
+
+def shown(effects: list[object]) -> StepWork:
+    (command,) = published(Command, effects)
+    assert command.kind is CommandKind.STEP
+    assert command.work is not None
+    return command.work
+
+
+def committing(spec: PipelineSpec = SPEC) -> tuple[CoordinatorDriver, CommitStep]:
+    """Step 2 is being committed, under an epoch that the answer to step 1 told."""
+    driver = CoordinatorDriver(spec)
+    driver.in_place()
+    first = only(CommitStep, driver.write(driver.attempt(8, 2)))
+    assert published(Command, driver.tick()) == [], "whether Kafka tells epochs is not known"
+    driver.receive(9, 3)
+    work = shown(answered(driver, first, EPOCH))
+    driver.say(phase=NodePhase.RUNNING, attempt=work.token)
+    driver.feed(PartitionsAdded(driver.log.now_ms))
+    return driver, only(CommitStep, driver.write(work))
+
+
+def told(spec: PipelineSpec = SPEC) -> tuple[CoordinatorDriver, CommitStep, StepWork]:
+    """And the node is told step 3 meanwhile."""
+    driver, commit = committing(spec)
+    driver.receive(9, 5)
+    return driver, commit, shown(driver.tick())
+
+
+def test_what_comes_next_is_told_while_the_commit_is_under_way() -> None:
+    driver, commit, work = told()
+    assert (work.step, work.token.producer_epoch, work.reason) == (3, EPOCH + 1, Reason.RECORDS)
+    assert [(part.from_, part.to) for part in work.division] == [(9, 9), (3, 5)]
+    assert published(Command, driver.tick()) == []
+    effects = answered(driver, commit, EPOCH + 1)
+    assert only(AddPartitions, effects).producer_epoch == EPOCH + 1
+    assert published(Command, effects) == []
+    assert published(Command, driver.feed(PartitionsAdded(driver.log.now_ms))) == []
+    assert driver.state.at is State.ATTEMPTING
+    driver.say(phase=NodePhase.RUNNING, attempt=work.token)
+    boundary = only(CommitStep, driver.write(work)).boundary
+    assert (boundary.step, boundary.token) == (3, work.token)
+    assert boundary.received_ms > 0
+
+
+def test_it_is_made_as_it_was_told_whatever_has_come_since() -> None:
+    driver, commit, work = told()
+    driver.receive(12, 5)
+    answered(driver, commit, EPOCH + 1)
+    driver.feed(PartitionsAdded(driver.log.now_ms))
+    driver.say(phase=NodePhase.RUNNING, attempt=work.token)
+    boundary = only(CommitStep, driver.write(work)).boundary
+    assert [(piece.from_, piece.to) for piece in boundary.inputs] == [(9, 9), (3, 5)]
+
+
+def test_a_node_may_be_at_it_before_the_commit_is_known_here() -> None:
+    driver, commit, work = told()
+    driver.say(step=2, phase=NodePhase.RUNNING, attempt=work.token)
+    driver.write(work)
+    only(AddPartitions, answered(driver, commit, EPOCH + 1))
+    assert only(CommitStep, driver.feed(PartitionsAdded(driver.log.now_ms))).boundary.token == work.token
+
+
+def test_nothing_is_told_of_what_nobody_needs() -> None:
+    driver, commit = committing()
+    assert published(Command, driver.tick()) == []
+    assert published(Command, answered(driver, commit, EPOCH + 1)) == []
+
+
+@pytest.mark.parametrize("mode", [DesiredMode.PAUSED, DesiredMode.STOPPED])
+def test_nothing_is_told_to_who_is_not_to_go_on(mode: DesiredMode) -> None:
+    driver, _ = committing()
+    driver.receive(9, 5)
+    driver.see(Desired("p", mode, "r1"))
+    assert published(Command, driver.tick()) == []
+
+
+def test_nothing_is_told_where_a_checkpoint_comes_first() -> None:
+    spec = replace(SPEC, checkpoint=CheckpointSpec("file:///saved", 60_000, 2, -1))
+    driver, _ = committing(spec)
+    driver.receive(9, 5)
+    driver.say(step=1, phase=NodePhase.RUNNING, attempt=driver.state.current.attempt.token)  # type: ignore[union-attr]
+    assert published(Command, driver.tick(after_ms=60_000)) == []
+
+
+def test_nothing_is_told_under_the_last_epochs_of_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "LAST_EPOCH", EPOCH)
+    driver, _ = committing()
+    driver.receive(9, 5)
+    assert published(Command, driver.tick()) == []
+
+
+def taken_back(driver: CoordinatorDriver, work: StepWork) -> None:
+    """After the epoch was given up the node opens the last step that is in the log, and the next one is made under another."""
+    assert driver.state.current.told is None
+    effects = driver.say(step=2, phase=NodePhase.RUNNING, attempt=work.token, openable=(2,))
+    assert [(each.kind, each.step) for each in published(Command, effects)] == [(CommandKind.OPEN, 2)]
+    only(AddPartitions, driver.say(step=2, openable=(2,)))
+    again = shown(driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert (again.step, again.token.producer_epoch) == (3, driver.producer_epoch)
+
+
+def test_if_the_answer_tells_another_epoch_the_one_that_was_told_is_given_up() -> None:
+    driver, commit, work = told()
+    effects = answered(driver, commit, EPOCH + 2)
+    only(InitProducer, effects)
+    assert published(Command, effects) == []
+    driver.producer_epoch = EPOCH + 2
+    driver.ready()
+    taken_back(driver, work)
+
+
+def test_if_a_node_is_another_one_since_the_epoch_that_was_told_is_given_up() -> None:
+    driver, commit, _ = told()
+    driver.join()
+    effects = answered(driver, commit, EPOCH + 1)
+    only(InitProducer, effects)
+    assert published(Command, effects) == []
+
+
+def test_if_the_definition_is_another_one_since_the_epoch_that_was_told_is_given_up() -> None:
+    driver, commit, _ = told()
+    driver.see(replace(SPEC, policy=replace(SPEC.policy, max_records=3)))
+    only(InitProducer, answered(driver, commit, EPOCH + 1))
+
+
+def test_what_was_told_is_taken_back_if_the_commit_fails() -> None:
+    driver, commit, work = told()
+    driver.feed(TransactionFailed(FailureKind.BROKER, "away", driver.log.now_ms))
+    only(InitProducer, driver.tick(after_ms=60_000))
+    driver.log.steps_end = commit.expected_offset
+    driver.see_step(commit.boundary)  # It was committed, and nobody heard.
+    driver.producer_epoch = EPOCH + 1
+    driver.ready()
+    taken_back(driver, work)
+
+
+def test_a_pause_that_is_wanted_when_it_was_told_comes_after_it() -> None:
+    driver, commit, work = told()
+    driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
+    only(AddPartitions, answered(driver, commit, EPOCH + 1))
+    driver.feed(PartitionsAdded(driver.log.now_ms))
+    driver.say(phase=NodePhase.RUNNING, attempt=work.token)
+    last = only(CommitStep, driver.write(work))
+    assert published(Command, driver.tick()) == []
+    effects = answered(driver, last, EPOCH + 2)
+    assert driver.state.at is State.PAUSED
+    assert [each.phase.value for each in published(Status, effects)] == ["paused"]
