@@ -7,8 +7,8 @@ its command: what of that takes longer than Spark's recording counts as opening;
 coordinator hears of it and writes the boundary. Recording and making are Spark's, the rest is the control
 plane's, with every message on its way.
 
-A step may be told to the nodes while the one before is being committed. Then it begins there, the commit and Spark's recording
-of the step before lie within its making, and what its writers waited for them is the control plane's.
+A step may be told to the nodes before the one before is committed. Then it is looked at from when that was written: commit and
+Spark's recording of the step before lie within its making, and what its writers waited for them is the control plane's.
 
 With several nodes each phase ends with the last of them, because nobody begins the next one before. What a
 node waits for the others is so part of Spark's time, and what one more node costs the coordinator is part of
@@ -59,15 +59,14 @@ def phases(steps: Sequence[Boundary]) -> list[Phases]:
         begun, written = _last(work, "begun_ms"), _last(work, "written_ms")
         if not (seen and recorded and begun and written):
             continue
-        asked_ms = step["committed_ms"] - written
         if begun < seen:
             # It was read and computed while the step before was being committed and recorded; what its writers waited for
             # that is not Spark's.
             held_ms = max(each["held_ms"] for each in work)
-            open_ms, work_ms = begun - before["committed_ms"] + held_ms, written - begun - held_ms
-            found.append(Phases(step["step"], 0, open_ms, work_ms, asked_ms))
+            open_ms = begun - _last(before["work"], "written_ms") + held_ms
+            found.append(Phases(step["step"], 0, open_ms, written - begun - held_ms, 0))
         else:
-            commit_ms = seen - before["committed_ms"] + asked_ms
+            commit_ms = seen - before["committed_ms"] + step["committed_ms"] - written
             # The next step may be ready before Spark has recorded this one: then nothing of opening it was
             # waited for.
             ready = max(begun, recorded)

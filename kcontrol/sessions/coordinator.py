@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from kcontrol.core.coordinator.clock import difference_text
 from kcontrol.core.coordinator.decide import CoordinatorState, decide
+from kcontrol.core.coordinator.telling import LOOKING_ON
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -217,7 +218,7 @@ class CoordinatorSession:
         self._dispatch(Tick(self._ticked_ms, self._ports.clock.now_ms()))
 
     async def _look_on(self) -> None:
-        """What comes next is seen to while what was asked for is on its way."""
+        """What comes next is seen to while others are at work."""
         self._dispatch(Tick(self._now_ms(), self._ports.clock.now_ms()))
 
     def _dispatch(self, event: CoordinatorEvent) -> None:
@@ -231,10 +232,12 @@ class CoordinatorSession:
         difference_ms = decision.state.step_clock.difference_ms
         if difference_ms and difference_ms != self._state.step_clock.difference_ms:
             self._log.warning("%s", difference_text(difference_ms))
-        self._observer.moved(self._state, decision.state)
-        self._state = decision.state
+        before, self._state = self._state, decision.state
+        self._observer.moved(before, decision.state)
         for effect in decision.effects:
             self._carry_out(effect)
+        if decision.state.at in LOOKING_ON and decision.state.at is not before.at:
+            self._spawn(self._look_on())
 
     def _carry_out(self, effect: CoordinatorEffect) -> None:
         match effect:
@@ -250,7 +253,6 @@ class CoordinatorSession:
                 self._spawn(self._answer(partial(self._add_partitions, effect)))
             case CommitStep():
                 self._spawn(self._answer(partial(self._commit_step, effect)))
-                self._spawn(self._look_on())
             case CommitCheckpoint():
                 self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
             case ProveEnd():

@@ -12,17 +12,16 @@ from collections import deque
 
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.telling import LOOKING_ON
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
     CommitCheckpoint,
     CommitStep,
-    ControlSeen,
     CoordinatorEffect,
     CoordinatorEvent,
     EndProved,
     EndsReached,
-    PartitionsAdded,
     Publish,
     ReadToEnds,
     Resign,
@@ -77,7 +76,7 @@ class CoordinatorActor:
         twin = twin_of(self)
         twin.world, twin.reader, twin.effects = world, self.reader.clone(world), self.effects.copy()
         twin.witness = twin_of(self.witness)
-        twin.witness.world, twin.witness.asked = world, self.witness.asked.copy()
+        twin.witness.world = world
         return twin
 
     def start(self) -> None:
@@ -126,10 +125,9 @@ class CoordinatorActor:
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-        if isinstance(self.request, CommitStep) and isinstance(event, ControlSeen | PartitionsAdded):
-            # The session looks on while a commit is on its way; now and then other things are faster.
-            if self.world.events % 4:
-                self.tick()
+        if self.state.at in LOOKING_ON and self.state.at is not before.at and self.world.events % 4:
+            # As the session does; now and then other things are faster.
+            self.tick()
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of a log; of the steps, where leaders move, only when it reads to

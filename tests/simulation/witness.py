@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import State
+from kcontrol.core.coordinator.telling import LOOKING_ON
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -23,7 +24,7 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import Command, CommandKind, FailureKind, Status, Token
+from kcontrol.core.model import Command, CommandKind, FailureKind, Status
 from kcontrol.core.node.state import NodeMachine
 from tests.simulation.exchanged import GONE, UNCALLED
 from tests.simulation.holds import check_said
@@ -39,7 +40,7 @@ from tests.simulation.invariants import (
 from tests.simulation.states import GOES_ON, MEANWHILE, PAUSE_ENDS
 from tests.simulation.world import World
 
-ONE_ATTEMPT = "under an epoch one attempt is asked for"
+ONE_ATTEMPT = "under an epoch one attempt is begun"
 
 
 class CoordinatorWitness:
@@ -51,8 +52,6 @@ class CoordinatorWitness:
         """It has fenced, and not read since."""
         self.fenced = False
         """It was told that somebody else owns the transaction, and has said nothing since."""
-        self.asked: dict[tuple[int, int, int], Token] = {}
-        """By producer and claim, the attempt that nodes were asked for."""
 
     def see(
         self,
@@ -122,19 +121,15 @@ class CoordinatorWitness:
 
     def _check_step(self, command: Command, after: CoordinatorState) -> None:
         """A node that is told to make a step."""
-        said, last, work = after.view.node_state(command.node), after.steps.last, command.work
+        said, last = after.view.node_state(command.node), after.steps.last
         ends = [None, last.token] if last is not None and self.world.tells_epochs else [None]
-        if after.at is State.COMMITTING and after.current.committing is not None:
-            ends = [after.current.committing.token]
+        if after.at in LOOKING_ON and after.current.told is not None and after.current.attempt is not None:
+            ends.append(after.current.attempt.token)
         require(
             said is not None and said.claim_epoch == command.claim_epoch and said.attempt in ends,
             "a step is asked only of a node that echoes the claim and has nothing in flight",
             (command, said),
         )
-        assert work is not None
-        epoch = work.token.producer_id, work.token.producer_epoch, work.token.claim_epoch
-        asked = self.asked.setdefault(epoch, work.token)
-        require(asked == work.token, ONE_ATTEMPT, (asked, command))
 
 
 def _check_pause(before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState) -> None:
@@ -166,8 +161,11 @@ def check_node(
         if isinstance(effect, WakeAt):
             require(effect.at_ms > after.now_ms, AWAKE, (effect, after.now_ms))
         if isinstance(effect, RunStep) and effect.expected is None:
-            begun = effect.work.token.claim_epoch
+            token = effect.work.token
+            begun = token.claim_epoch
             require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
+            first = world.begun.setdefault((token.producer_id, token.producer_epoch), token)
+            require(first == token, ONE_ATTEMPT, (first, token))
         if isinstance(effect, Exit):
             _check_goes_on(world, after, effect)
     require(after.step <= len(world.boundaries), "a node is never ahead of the log", after.step)

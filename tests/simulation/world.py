@@ -115,6 +115,8 @@ class World(Broker):
         """Every step of which there ever was a checkpoint."""
         self.asked: dict[str, int] = {}
         """By request for a checkpoint, the step that was committed then."""
+        self.begun: dict[tuple[int, int], Token] = {}
+        """By producer id and epoch, the attempt that nodes have begun."""
         self.reached: dict[int, int] = {}
         """By incarnation, the newest step that its engine has held."""
         self.input_ends = [list(item.start_offsets) for item in spec.inputs]
@@ -161,7 +163,7 @@ class World(Broker):
         twin.layouts = dict(self.layouts)
         twin.given_up = set(self.given_up)
         twin.asked = dict(self.asked)
-        twin.reached = dict(self.reached)
+        twin.begun, twin.reached = dict(self.begun), dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
         twin.input_earliest = [list(earliest) for earliest in self.input_earliest]
         twin.hidden_until = dict(self.hidden_until)

@@ -245,7 +245,8 @@ def _lost(state: CoordinatorState, attempt: Attempt, node: int, limits: LimitsSp
         return ""
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
         return f"node {node} closed: {said.error or 'no reason given'}"
-    command = state.nodes.commands.get(node)
+    told = state.current.told
+    command = (state.nodes.commands if told is None else told.before).get(node)
     if command is not None and has_done(said, command) and said.attempt != attempt.token:
         return f"node {node} dropped the attempt"
     return ""

@@ -22,7 +22,7 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.status import report
 from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State
 from kcontrol.core.coordinator.takeover import refuse_doubles, take_over
-from kcontrol.core.coordinator.telling import tell_next
+from kcontrol.core.coordinator.telling import LOOKING_ON, tell_next
 from kcontrol.core.coordinator.turn import Decision, Turn
 from kcontrol.core.coordinator.waiting import hear_received
 from kcontrol.core.events import (
@@ -365,8 +365,7 @@ def _look_at_attempt(turn: Turn) -> None:
             Cause.ALL_WRITTEN,
             CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end),
         )
-        # What comes next is looked at on a tick, while the commit is on its way.
-        state.current = state.current.asking_for(boundary)
+        state.current = state.current.written(state.now_ms)
         return
     turn.wake_at(ends_ms(state, attempt, limits))
     for node in nodes:
@@ -446,5 +445,5 @@ def _on_tick(turn: Turn) -> None:
             turn.wake_at(state.trouble.retry.not_before_ms)
     elif state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
-    elif state.at is State.COMMITTING and state.current.committing is not None:
-        tell_next(turn, state.current.committing)
+    if state.at in LOOKING_ON:
+        tell_next(turn)

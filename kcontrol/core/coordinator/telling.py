@@ -1,70 +1,110 @@
-"""The next step is told to the nodes while the last one is being committed.
+"""The next step is told to the nodes before the last one is known to be committed.
 
 What a step is made of, but for the last one's being committed, is known as soon as that is written: its input, its layout, who
 takes part in it, and, where Kafka gives each transaction an epoch of its own, under which. So nodes are given the command
-then. They read and compute by it, and write nothing before they have read the boundary of the step before: see
-docs/decisions/192-told-while-committed.md.
+while the commit is under way; and, if the step takes as much input as it may, so that nothing would be gained by waiting,
+while they still make the one before. They read and compute by it, and write nothing before they have read the boundary of the
+step before: see docs/decisions/192-told-while-committed.md.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from kcontrol.core.coordinator.attempt import boundary_of
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import give
-from kcontrol.core.coordinator.parts.current import ToldStep
+from kcontrol.core.coordinator.parts.current import Attempt, ToldStep
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish, StepCommitted, WakeAt
-from kcontrol.core.log import steps_view
+from kcontrol.core.log import control_view, steps_view
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.machine import Look
-from kcontrol.core.model import CommandKind, LoggedStep, StepBoundary
+from kcontrol.core.model import CommandKind, Logged, LoggedStep, NodePhase
+from kcontrol.core.step.division import offsets_in
 from kcontrol.core.step.exchange import stages_of
 
+SHORT_MS = 2_000
+"""Steps that take no longer are short."""
 LAST_EPOCH = 32_000
 """Beyond it, long before the epochs of a producer id are used up, the next one is not guessed."""
+LOOKING_ON = (State.ATTEMPTING, State.COMMITTING)
+"""Where others are at work, and what comes next is looked at on each tick."""
 _TAKEN_NOTE_OF = ("asked", "holding", "stop", "checkpointing", "changing", "balancing", "trouble", "shown")
 """Parts of the state by which one sees that a look was for more than the next step."""
 
 
-def tell_next(turn: Turn, boundary: StepBoundary) -> None:
-    """Give nodes the command for the step that follows, if nothing but its number would be decided once the boundary is
-    committed."""
-    state = turn.state
-    if state.current.told is not None or not state.transaction.followed:
+def tell_next(turn: Turn) -> None:
+    """Give nodes the command for the step that follows the one under way, if nothing but that would be decided once this one is
+    committed.
+
+    While it is still being made they are told of a step that can't hold more, and only where steps are short: what a user
+    wishes for then waits for one step more.
+    """
+    state, current = turn.state, turn.state.current
+    early = state.at is State.ATTEMPTING
+    if current.told is not None or not state.transaction.followed or (early and not _are_short(state)):
         return
-    told = _foreseen(state, boundary)
-    if told is None:
+    told = _foreseen(state)
+    if told is None or (early and not _is_full(told)):
         return
-    state.current = state.current.telling(told)
+    before = state.nodes.commands
+    state.current = state.current.telling(replace(told, before=before))
     commands = (
         give(turn, node, CommandKind.STEP, told.plan.step, work) for node, work in enumerate(told.works)
     )
     turn.effects.append(Publish(tuple(commands)))
 
 
-def _foreseen(state: CoordinatorState, boundary: StepBoundary) -> ToldStep | None:
-    """What would be told if the commit were answered now; None: nothing, or more than that."""
+def _are_short(state: CoordinatorState) -> bool:
+    return 0 <= state.current.took_ms <= SHORT_MS
+
+
+def _is_full(told: ToldStep) -> bool:
+    return offsets_in(told.plan.division) >= told.plan.spec.policy.max_records
+
+
+def _foreseen(state: CoordinatorState) -> ToldStep | None:
+    """What would be told if all had written by now, and the commit were answered; None: nothing, or more than that."""
     producer_id, epoch = state.transaction.owner()
-    spec = state.view.spec()
-    if spec is None or stages_of(spec) > 1 or epoch >= LAST_EPOCH:
+    spec, plan, attempt = state.view.spec(), state.current.plan, state.current.attempt
+    if spec is None or plan is None or attempt is None or stages_of(spec) > 1 or epoch >= LAST_EPOCH:
         return None
     turn = Turn(state.copy(), StepCommitted)
-    after = turn.state
+    after, turn.state.at = turn.state, State.COMMITTING
     after.transaction = after.transaction.acknowledged().following(
         producer_id, epoch + 1, state.transaction.steps_end
     )
     turn.go(Cause.FOLLOWED)
+    after.view = _as_if_written(after.view, attempt)
     offset = max(state.transaction.steps_end, after.steps.last_offset + 1)
-    after.steps = steps_view.evolve(after.steps, LoggedStep(offset, boundary))
+    after.steps = steps_view.evolve(after.steps, LoggedStep(offset, boundary_of(state, plan, attempt, ())))
     after.current, after.trouble = after.current.aborted().over(), after.trouble.progressed()
     after.arrivals = after.arrivals.committed(after.steps.next_from)
     before = after.copy()
     turn.occasion = Look
     rest(turn)
-    attempt, plan = after.current.attempt, after.current.plan
-    if after.at is not State.ADDING or attempt is None or plan is None or _is_more_than_that(turn, before):
+    current = after.current
+    if after.at is not State.ADDING or current.attempt is None or current.plan is None:
         return None
-    return ToldStep(plan, attempt.works, state.now_ms)
+    return (
+        None
+        if _is_more_than_that(turn, before)
+        else ToldStep(current.plan, current.attempt.works, state.now_ms)
+    )
+
+
+def _as_if_written(view: PipelineView, attempt: Attempt) -> PipelineView:
+    """What nodes say of themselves comes after what they do."""
+    for node, work in enumerate(attempt.works):
+        said = view.node_state(node)
+        alive = said is not None and said.incarnation == work.token.incarnations[node]
+        if said is not None and alive and said.phase in (NodePhase.OPEN, NodePhase.RUNNING):
+            at_it = replace(said, phase=NodePhase.RUNNING, step=work.step - 1, attempt=work.token)
+            view = control_view.evolve(view, Logged(-1, 0, at_it))
+    return view
 
 
 def _is_more_than_that(turn: Turn, before: CoordinatorState) -> bool:

@@ -87,6 +87,53 @@ def test_what_comes_next_is_told_while_the_commit_is_under_way() -> None:
     assert boundary.received_ms > 0
 
 
+def made_with_a_backlog(took_ms: int = 300) -> tuple[CoordinatorDriver, StepWork]:
+    """Step 2 is under way, more waits than a step may read, and the last one took so long."""
+    driver = CoordinatorDriver()
+    driver.in_place()
+    work = driver.attempt(8, 2)
+    driver.log.now_ms += took_ms
+    first = only(CommitStep, driver.write(work))
+    driver.receive(90, 30)
+    work = shown(answered(driver, first, EPOCH))
+    driver.feed(PartitionsAdded(driver.log.now_ms))
+    return driver, work
+
+
+def test_a_step_that_can_not_hold_more_is_told_while_the_one_before_is_made() -> None:
+    driver, work = made_with_a_backlog()
+    following = shown(driver.tick())
+    assert (following.step, following.token.producer_epoch) == (3, EPOCH + 1)
+    assert [part.from_ for part in following.division] == [part.to for part in work.division]
+    assert sum(part.to - part.from_ for part in following.division) == SPEC.policy.max_records
+    driver.say(
+        step=1, phase=NodePhase.RUNNING, attempt=work.token, command_serial=driver.state.nodes.serial - 1
+    )
+    commit = only(CommitStep, driver.write(work))
+    assert published(Command, driver.tick()) == []
+    effects = answered(driver, commit, EPOCH + 1)
+    assert published(Command, effects) == []
+    driver.feed(PartitionsAdded(driver.log.now_ms))
+    driver.say(phase=NodePhase.RUNNING, attempt=following.token)
+    assert only(CommitStep, driver.write(following)).boundary.step == 3
+
+
+def test_where_steps_are_long_what_comes_next_is_told_when_one_is_written() -> None:
+    driver, work = made_with_a_backlog(telling.SHORT_MS + 1)
+    assert published(Command, driver.tick()) == []
+    driver.say(step=1, phase=NodePhase.RUNNING, attempt=work.token)
+    only(CommitStep, driver.write(work))
+    assert shown(driver.tick()).step == 3
+
+
+def test_a_node_that_drops_an_attempt_is_noticed_though_it_was_told_what_comes_next() -> None:
+    driver, _ = made_with_a_backlog()
+    shown(driver.tick())
+    serial = driver.state.nodes.serial - 1
+    only(InitProducer, driver.say(step=1, phase=NodePhase.OPEN, command_serial=serial))
+    assert driver.state.current.told is None
+
+
 def test_it_is_made_as_it_was_told_whatever_has_come_since() -> None:
     driver, commit, work = told()
     driver.receive(12, 5)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from kcontrol.core.model import (
+    Command,
     InputRange,
     Layout,
     PipelineSpec,
     ReadLimit,
     Reason,
     SkippedRange,
-    StepBoundary,
     StepWork,
     Token,
 )
@@ -59,6 +60,8 @@ class ToldStep:
     """By node."""
     told_ms: int
     """When they were told, by the monotonic clock."""
+    before: Mapping[int, Command] = field(default_factory=dict)
+    """By node, what it was told before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ class CurrentStep:
     """Tries at the step under this claim."""
     answered: tuple[int, int] = (0, 0)
     """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
-    committing: StepBoundary | None = None
-    """What the commit that was asked for last is of."""
+    took_ms: int = -1
+    """How long the last attempt took that all nodes have written; -1: there was none."""
     told: ToldStep | None = None
     """The step after the one that is being committed, if nodes were told of it."""
 
@@ -90,9 +93,9 @@ class CurrentStep:
             return self
         return replace(self, attempt=replace(self.attempt, stood_ms=self.attempt.stood_ms + gap_ms))
 
-    def asking_for(self, boundary: StepBoundary) -> CurrentStep:
-        """Its commit is asked for."""
-        return replace(self, committing=boundary)
+    def written(self, now_ms: int) -> CurrentStep:
+        """All nodes have written the attempt."""
+        return self if self.attempt is None else replace(self, took_ms=now_ms - self.attempt.opened_ms)
 
     def telling(self, told: ToldStep) -> CurrentStep:
         """Nodes are told what comes next."""
