@@ -21,7 +21,6 @@ from uuid import uuid4
 
 from kcontrol.core.coordinator.clock import difference_text
 from kcontrol.core.coordinator.decide import CoordinatorState, decide
-from kcontrol.core.coordinator.telling import LOOKING_ON
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -218,7 +217,7 @@ class CoordinatorSession:
         self._dispatch(Tick(self._ticked_ms, self._ports.clock.now_ms()))
 
     async def _look_on(self) -> None:
-        """What comes next is seen to while others are at work."""
+        """What comes next is seen to while a commit is on its way."""
         self._dispatch(Tick(self._now_ms(), self._ports.clock.now_ms()))
 
     def _dispatch(self, event: CoordinatorEvent) -> None:
@@ -232,12 +231,10 @@ class CoordinatorSession:
         difference_ms = decision.state.step_clock.difference_ms
         if difference_ms and difference_ms != self._state.step_clock.difference_ms:
             self._log.warning("%s", difference_text(difference_ms))
-        before, self._state = self._state, decision.state
-        self._observer.moved(before, decision.state)
+        self._observer.moved(self._state, decision.state)
+        self._state = decision.state
         for effect in decision.effects:
             self._carry_out(effect)
-        if decision.state.at in LOOKING_ON and decision.state.at is not before.at:
-            self._spawn(self._look_on())
 
     def _carry_out(self, effect: CoordinatorEffect) -> None:
         match effect:
@@ -253,6 +250,7 @@ class CoordinatorSession:
                 self._spawn(self._answer(partial(self._add_partitions, effect)))
             case CommitStep():
                 self._spawn(self._answer(partial(self._commit_step, effect)))
+                self._spawn(self._look_on())
             case CommitCheckpoint():
                 self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
             case ProveEnd():

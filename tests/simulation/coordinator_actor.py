@@ -12,7 +12,7 @@ from collections import deque
 
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.coordinator.telling import LOOKING_ON
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
@@ -125,7 +125,7 @@ class CoordinatorActor:
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-        if self.state.at in LOOKING_ON and self.state.at is not before.at and self.world.events % 4:
+        if self.state.at is State.COMMITTING and self.state.at is not before.at and self.world.events % 4:
             # As the session does; now and then other things are faster.
             self.tick()
 

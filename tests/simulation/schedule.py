@@ -27,6 +27,7 @@ from tests.simulation.moments import Kind, Moment, Moments
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 from tests.simulation.states import MEANWHILE
+from tests.simulation.told_faults import TOLD_FAULTS
 from tests.simulation.world import twin_of
 
 _NODES = (1, 2, 3)
@@ -79,6 +80,8 @@ class Schedule:
             self.faults += [fault for fault in BROKER_FAULTS if random.random() < 0.5] or BROKER_FAULTS
         if fleet.stages > 1:
             self.faults += [fault for fault in EXCHANGE_FAULTS if random.random() < 0.5] or EXCHANGE_FAULTS
+        if epochs:
+            self.faults += [fault for fault in TOLD_FAULTS if random.random() < 0.5]
         self.faults += likely
         fleet.world.tells_epochs = epochs
         self.fault_rate = 0.3 * random.random()

@@ -97,7 +97,7 @@ def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int])
         )
         for node in range(plan.spec.nodes)
     )
-    return Attempt(token, works, state.now_ms)
+    return Attempt(token, works, state.now_ms, state.now_ms)
 
 
 def begin_attempt(turn: Turn, plan: Plan, producer: tuple[int, int]) -> None:
@@ -344,7 +344,7 @@ def boundary_of(
         outputs=tuple(outputs),
         layout=plan.layout,
         paused_inputs=plan.paused,
-        opened_ms=state.wall(attempt.opened_ms),
+        opened_ms=state.wall(attempt.told_ms),
         committed_ms=state.wall(state.now_ms),
         skipped=_skipped(plan, reports),
         watermark_moved=moved(before, watermarks)

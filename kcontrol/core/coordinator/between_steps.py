@@ -73,7 +73,7 @@ def _go_on_as_told(found: Findings) -> CoordinatorEffect:
     _note_waiting(found)
     _note_in_place(found)
     state = found.turn.state
-    state.current = state.current.begun_as_told()
+    state.current = state.current.begun_as_told(state.now_ms)
     return _open_outputs(found)
 
 

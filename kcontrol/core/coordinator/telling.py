@@ -14,15 +14,14 @@ from dataclasses import replace
 from kcontrol.core.coordinator.attempt import boundary_of
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import give
-from kcontrol.core.coordinator.parts.current import Attempt, ToldStep
+from kcontrol.core.coordinator.parts.current import ToldStep
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish, StepCommitted, WakeAt
-from kcontrol.core.log import control_view, steps_view
-from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log import steps_view
 from kcontrol.core.machine import Look
-from kcontrol.core.model import CommandKind, Logged, LoggedStep, NodePhase
+from kcontrol.core.model import CommandKind, LoggedStep
 from kcontrol.core.step.division import offsets_in
 from kcontrol.core.step.exchange import stages_of
 
@@ -41,11 +40,13 @@ def tell_next(turn: Turn) -> None:
     committed.
 
     While it is still being made they are told of a step that can't hold more, and only where steps are short: what a user
-    wishes for then waits for one step more.
+    wishes for then waits for one step more. All must have said that they are at it: of two commands a node knows the newer.
     """
     state, current = turn.state, turn.state.current
     early = state.at is State.ATTEMPTING
-    if current.told is not None or not state.transaction.followed or (early and not _are_short(state)):
+    if current.told is not None or not state.transaction.followed or not _are_all_at_it(state):
+        return
+    if early and not _are_short(state):
         return
     told = _foreseen(state)
     if told is None or (early and not _is_full(told)):
@@ -56,6 +57,14 @@ def tell_next(turn: Turn) -> None:
         give(turn, node, CommandKind.STEP, told.plan.step, work) for node, work in enumerate(told.works)
     )
     turn.effects.append(Publish(tuple(commands)))
+
+
+def _are_all_at_it(state: CoordinatorState) -> bool:
+    attempt = state.current.attempt
+    if attempt is None:
+        return False
+    said = (state.view.node_state(node) for node in range(len(attempt.works)))
+    return all(each is not None and each.attempt == attempt.token for each in said)
 
 
 def _are_short(state: CoordinatorState) -> bool:
@@ -78,7 +87,6 @@ def _foreseen(state: CoordinatorState) -> ToldStep | None:
         producer_id, epoch + 1, state.transaction.steps_end
     )
     turn.go(Cause.FOLLOWED)
-    after.view = _as_if_written(after.view, attempt)
     offset = max(state.transaction.steps_end, after.steps.last_offset + 1)
     after.steps = steps_view.evolve(after.steps, LoggedStep(offset, boundary_of(state, plan, attempt, ())))
     after.current, after.trouble = after.current.aborted().over(), after.trouble.progressed()
@@ -94,17 +102,6 @@ def _foreseen(state: CoordinatorState) -> ToldStep | None:
         if _is_more_than_that(turn, before)
         else ToldStep(current.plan, current.attempt.works, state.now_ms)
     )
-
-
-def _as_if_written(view: PipelineView, attempt: Attempt) -> PipelineView:
-    """What nodes say of themselves comes after what they do."""
-    for node, work in enumerate(attempt.works):
-        said = view.node_state(node)
-        alive = said is not None and said.incarnation == work.token.incarnations[node]
-        if said is not None and alive and said.phase in (NodePhase.OPEN, NodePhase.RUNNING):
-            at_it = replace(said, phase=NodePhase.RUNNING, step=work.step - 1, attempt=work.token)
-            view = control_view.evolve(view, Logged(-1, 0, at_it))
-    return view
 
 
 def _is_more_than_that(turn: Turn, before: CoordinatorState) -> bool:

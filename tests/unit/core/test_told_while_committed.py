@@ -102,13 +102,12 @@ def made_with_a_backlog(took_ms: int = 300) -> tuple[CoordinatorDriver, StepWork
 
 def test_a_step_that_can_not_hold_more_is_told_while_the_one_before_is_made() -> None:
     driver, work = made_with_a_backlog()
+    assert published(Command, driver.tick()) == [], "it may not have read the last command"
+    driver.say(step=1, phase=NodePhase.RUNNING, attempt=work.token)
     following = shown(driver.tick())
     assert (following.step, following.token.producer_epoch) == (3, EPOCH + 1)
     assert [part.from_ for part in following.division] == [part.to for part in work.division]
     assert sum(part.to - part.from_ for part in following.division) == SPEC.policy.max_records
-    driver.say(
-        step=1, phase=NodePhase.RUNNING, attempt=work.token, command_serial=driver.state.nodes.serial - 1
-    )
     commit = only(CommitStep, driver.write(work))
     assert published(Command, driver.tick()) == []
     effects = answered(driver, commit, EPOCH + 1)
@@ -127,7 +126,8 @@ def test_where_steps_are_long_what_comes_next_is_told_when_one_is_written() -> N
 
 
 def test_a_node_that_drops_an_attempt_is_noticed_though_it_was_told_what_comes_next() -> None:
-    driver, _ = made_with_a_backlog()
+    driver, work = made_with_a_backlog()
+    driver.say(step=1, phase=NodePhase.RUNNING, attempt=work.token)
     shown(driver.tick())
     serial = driver.state.nodes.serial - 1
     only(InitProducer, driver.say(step=1, phase=NodePhase.OPEN, command_serial=serial))

@@ -46,6 +46,8 @@ class Attempt:
     """By node."""
     opened_ms: int
     """When its transaction was opened, by the monotonic clock."""
+    told_ms: int
+    """When nodes were told of it, by the same."""
     stood_ms: int = 0
     """For so long the coordinator stood still since. Kafka's own limit for the transaction ran on."""
 
@@ -117,13 +119,13 @@ class CurrentStep:
         """The attempt is over; what was told is to be done."""
         return replace(self, attempt=None)
 
-    def begun_as_told(self) -> CurrentStep:
-        """What was told is under way, and has been since then. Raises LookupError: nothing was."""
+    def begun_as_told(self, now_ms: int) -> CurrentStep:
+        """What was told is under way. Raises LookupError: nothing was."""
         told = self.told
         if told is None:
             raise LookupError("nothing was told")
         begun = replace(self, plan=told.plan, told=None)
-        return begun.tried(Attempt(told.works[0].token, told.works, told.told_ms))
+        return begun.tried(Attempt(told.works[0].token, told.works, now_ms, told.told_ms))
 
     def acknowledged(self, step: int, wall_ms: int) -> CurrentStep:
         """Kafka says that it is committed."""
