@@ -68,6 +68,8 @@ class CoordinatorActor:
         """What will go wrong (see `work` and `_transact`) with its next request of a type, or of some."""
         self.denied = False
         """Of the logs that are being read only the control log may be."""
+        self.looks_on = False
+        """It has asked for a commit, and will see to what comes next."""
         self.doomed = False
         self.overtaken = False
 
@@ -125,9 +127,9 @@ class CoordinatorActor:
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-        if self.state.at is State.COMMITTING and self.state.at is not before.at and self.world.events % 4:
-            # As the session does; now and then other things are faster.
-            self.tick()
+        self.looks_on = self.state.at is State.COMMITTING and (
+            self.looks_on or before.at is not State.COMMITTING
+        )
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of a log; of the steps, where leaders move, only when it reads to
@@ -173,6 +175,10 @@ class CoordinatorActor:
 
     def work(self) -> bool:
         """The request reaches the broker, if nothing goes wrong on the way."""
+        if self.looks_on:
+            self.looks_on = False
+            self.tick()
+            return True
         request, fault = self.request, ""
         if request is None:
             return False

@@ -16,10 +16,18 @@ def _who_has_told(fleet: Fleet) -> CoordinatorActor | None:
 
 
 def input_comes_while_a_step_is_made(fleet: Fleet, counts: Counter[str]) -> bool:
-    """So that there is something to tell."""
-    if not any(actor.state.at in LOOKING_ON for actor in fleet.coordinators):
+    """And everybody hears of it, so that there is something to tell."""
+    at_it = [actor for actor in fleet.coordinators if actor.state.at in LOOKING_ON]
+    if not at_it:
         return False
     fleet.input_arrives()
+    for node in fleet.nodes:
+        if node is not None:
+            node.watch()
+            while node.effects:
+                node.run_effect()
+    while at_it[0].read_one(prefer_steps=False):
+        pass
     return True
 
 

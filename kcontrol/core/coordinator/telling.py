@@ -18,7 +18,7 @@ from kcontrol.core.coordinator.parts.current import ToldStep
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.events import AddPartitions, Publish, StepCommitted, WakeAt
+from kcontrol.core.events import AddPartitions, CommitStep, Publish, StepCommitted, Tick, WakeAt
 from kcontrol.core.log import steps_view
 from kcontrol.core.machine import Look
 from kcontrol.core.model import CommandKind, LoggedStep
@@ -81,14 +81,19 @@ def _foreseen(state: CoordinatorState) -> ToldStep | None:
     spec, plan, attempt = state.view.spec(), state.current.plan, state.current.attempt
     if spec is None or plan is None or attempt is None or stages_of(spec) > 1 or epoch >= LAST_EPOCH:
         return None
-    turn = Turn(state.copy(), StepCommitted)
-    after, turn.state.at = turn.state, State.COMMITTING
+    boundary = boundary_of(state, plan, attempt, ())
+    turn = Turn(state.copy(), Tick)
+    after = turn.state
+    if after.at is State.ATTEMPTING:
+        turn.go(Cause.ALL_WRITTEN, CommitStep(producer_id, epoch, boundary, state.transaction.steps_end))
+        turn.effects.clear()
+    turn.occasion = StepCommitted
     after.transaction = after.transaction.acknowledged().following(
         producer_id, epoch + 1, state.transaction.steps_end
     )
     turn.go(Cause.FOLLOWED)
     offset = max(state.transaction.steps_end, after.steps.last_offset + 1)
-    after.steps = steps_view.evolve(after.steps, LoggedStep(offset, boundary_of(state, plan, attempt, ())))
+    after.steps = steps_view.evolve(after.steps, LoggedStep(offset, boundary))
     after.current, after.trouble = after.current.aborted().over(), after.trouble.progressed()
     after.arrivals = after.arrivals.committed(after.steps.next_from)
     before = after.copy()
