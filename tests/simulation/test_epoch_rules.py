@@ -8,12 +8,10 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import between_steps, told_step
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.standing import Readiness, Standing
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.coordinator.table import Cause, State
-from kcontrol.core.coordinator.turn import Turn
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import RunStep
 from kcontrol.core.log import steps_view
 from kcontrol.core.model import Checkpoint, Command, LimitsSpec, LoggedStep
@@ -22,12 +20,6 @@ from kcontrol.core.node.table import NodeStage
 from kcontrol.core.node.turn import NodeTurn
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.test_rules import _PROGRESS, _with_standing
-from tests.simulation.told_faults import (
-    input_comes_while_a_step_is_made,
-    node_restarted_once_the_next_step_was_told,
-    takeover_once_the_next_step_was_told,
-)
-from tests.simulation.witness import ONE_ATTEMPT
 
 
 def _any_epoch_that_is_told_is_begun_with() -> Patches:
@@ -75,53 +67,7 @@ def _a_node_begins_before_it_has_read_the_boundary() -> Patches:
     return (patch.object(node_commands, "_step", step),)
 
 
-def _what_was_told_in_vain_does_not_cost_its_epoch() -> Patches:
-    """The next step is made under it as if nobody had been told."""
-    kept = tuple(each for each in between_steps.LOOK if getattr(each, "cause", None) is not Cause.UNTAKEN)
-
-    def rest(turn: Turn) -> None:
-        if turn.state.current.told is not None and not told_step.stands(turn.state):
-            turn.state.current = replace(turn.state.current, told=None)
-        right(turn)
-
-    right = between_steps.rest
-    return (patch.object(between_steps, "LOOK", kept), patch.object(coordinator, "rest", rest))
-
-
-def _what_was_told_is_made_whoever_is_there() -> Patches:
-    """Although a node is another life by now, or the definition another one."""
-
-    def stands(state: CoordinatorState) -> bool:
-        told = state.current.told
-        return told is not None and state.transaction.followed and told.plan.step == state.steps.step + 1
-
-    return (patch.object(told_step, "stands", stands),)
-
-
-def _an_engine_that_is_ready_for_one_step_is_given_another() -> Patches:
-    right = node_commands._step
-
-    def step(turn: NodeTurn, command: Command) -> None:
-        if turn.state.at is NodeStage.IDLE:
-            turn.state.ready_for = None
-        right(turn, command)
-
-    return (patch.object(node_commands, "_step", step),)
-
-
 RULES = (
-    Rule(
-        _what_was_told_in_vain_does_not_cost_its_epoch,
-        ONE_ATTEMPT,
-        likely=(node_restarted_once_the_next_step_was_told, input_comes_while_a_step_is_made),
-        epochs=True,
-    ),
-    Rule(
-        _an_engine_that_is_ready_for_one_step_is_given_another,
-        "what was begun is run, or taken back",
-        likely=(takeover_once_the_next_step_was_told, input_comes_while_a_step_is_made),
-        epochs=True,
-    ),
     Rule(_any_epoch_that_is_told_is_begun_with, _PROGRESS, 30, epochs=True),
     Rule(_a_boundary_counts_as_often_as_it_is_told, _PROGRESS, epochs=True),
     Rule(

@@ -40,13 +40,12 @@ def tell_next(turn: Turn) -> None:
     committed.
 
     While it is still being made they are told of a step that can't hold more, and only where steps are short: what a user
-    wishes for then waits for one step more. All must have said that they are at it: of two commands a node knows the newer.
+    wishes for then waits for one step more. All must have said that they are at it, or the look would find them behind: of two
+    commands a node knows the newer.
     """
     state, current = turn.state, turn.state.current
     early = state.at is State.ATTEMPTING
-    if current.told is not None or not state.transaction.followed or not _are_all_at_it(state):
-        return
-    if early and not _are_short(state):
+    if current.told is not None or not state.transaction.followed or (early and not _are_short(state)):
         return
     told = _foreseen(state)
     if told is None or (early and not _is_full(told)):
@@ -57,14 +56,6 @@ def tell_next(turn: Turn) -> None:
         give(turn, node, CommandKind.STEP, told.plan.step, work) for node, work in enumerate(told.works)
     )
     turn.effects.append(Publish(tuple(commands)))
-
-
-def _are_all_at_it(state: CoordinatorState) -> bool:
-    attempt = state.current.attempt
-    if attempt is None:
-        return False
-    said = (state.view.node_state(node) for node in range(len(attempt.works)))
-    return all(each is not None and each.attempt == attempt.token for each in said)
 
 
 def _are_short(state: CoordinatorState) -> bool:
