@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
-from kcontrol.core.coordinator import told_step
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.model import Command, CommandKind, LimitsSpec, NodePhase, NodeState, PipelineSpec
@@ -99,7 +98,7 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
             return Standing(
                 Readiness.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms
             )
-        case CommandKind.STEP if command.step > state.steps.step and not told_step.stands(state):
+        case CommandKind.STEP if command.step > state.steps.step:
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", command.serial), text, _patience_ms(limits))
         case CommandKind.STOP if not done and said.step < command.step:
@@ -132,7 +131,7 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
 def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> Standing:
     node, committed, last = said.node, state.steps.step, state.steps.last
     if said.attempt is not None:
-        if said.step >= committed and not told_step.is_at_it(state, said):
+        if said.step >= committed:
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
         own = state.transaction.followed and last is not None and said.attempt == last.token

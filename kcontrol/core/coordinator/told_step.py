@@ -6,7 +6,6 @@ A node may write what it was told of under the epoch that it was told with. So t
 from __future__ import annotations
 
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.model import NodeState
 
 
 def stands(state: CoordinatorState) -> bool:
@@ -23,9 +22,3 @@ def stands(state: CoordinatorState) -> bool:
         and told.plan.step == state.steps.step + 1
         and token.incarnations == tuple(state.view.incarnations.get(node, -1) for node in range(spec.nodes))
     )
-
-
-def is_at_it(state: CoordinatorState, said: NodeState) -> bool:
-    """Whether a node has begun what it was told."""
-    told = state.current.told
-    return told is not None and said.attempt == told.works[0].token and stands(state)

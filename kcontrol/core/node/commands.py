@@ -181,15 +181,22 @@ def _step(turn: NodeTurn, command: Command) -> None:
         return
     if state.at is not NodeStage.IDLE or not work.step == state.step + 1 == state.steps.step + 1:
         return
-    ready_for, state.ready_for = state.ready_for, None
-    if ready_for is not None and ready_for.work != work:
-        # The engine may be at work for it already.
-        open_at(turn, NodeCause.OPEN, state.step, create=state.step == 0)
+    if takes_back(turn, work):
         return
     done(state, command)
     state.work, state.stage = work, 0
-    state.begun_ms = state.now_ms if ready_for is None else state.ready_ms
+    state.begun_ms = state.now_ms if state.ready_for is None else state.ready_ms
+    state.ready_for = None
     turn.go(NodeCause.STEP, RunStep(work, None))
+
+
+def takes_back(turn: NodeTurn, work: StepWork | None) -> bool:
+    """Whether the engine was made ready for something else than this, and may be at work for it: it is opened anew."""
+    state = turn.state
+    if state.ready_for is None or state.ready_for.work == work:
+        return False
+    open_at(turn, NodeCause.OPEN, state.step, create=state.step == 0)
+    return True
 
 
 def _make_ready(turn: NodeTurn, command: Command, work: StepWork) -> None:

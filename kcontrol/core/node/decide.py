@@ -43,7 +43,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.announce import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
-from kcontrol.core.node.commands import closed, done, end, end_if_outdated, obey, open_at
+from kcontrol.core.node.commands import closed, done, end, end_if_outdated, obey, open_at, takes_back
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.node.table import AT_WORK, ATTEMPTING, UNANSWERED, UNWRITTEN, NodeCause, NodeStage
@@ -215,6 +215,8 @@ def _replay(turn: NodeTurn) -> None:
         if boundary.nodes == spec.nodes:
             made = f"step {boundary.step} was made before or after the layout was changed"
         end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
+        return
+    if takes_back(turn, None):
         return
     state.work = work_of(boundary, spec, state.node)
     turn.go(NodeCause.BEHIND, RunStep(state.work, boundary))

@@ -96,3 +96,14 @@ def test_an_engine_that_fails_over_it_is_opened_as_ever() -> None:
     driver.command(CommandKind.OPEN, 0)
     effects = driver.feed(EngineOpened(0, driver.log.now_ms))
     assert only(RunStep, effects).work.step == 1
+
+
+def test_what_another_attempt_has_made_of_it_is_run_again_by_an_engine_that_was_opened_before() -> None:
+    driver, work, following = told()
+    finished_by_other = replace(following.token, attempt=9)
+    driver.see_step(boundary(1, token=work.token))
+    driver.see_step(boundary(2, (6, 1), (7, 2), token=finished_by_other))
+    effects = driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    assert only(OpenEngine, effects).step == 1
+    replayed = only(RunStep, driver.feed(EngineOpened(1, driver.log.now_ms)))
+    assert (replayed.work.step, replayed.work.token) == (2, finished_by_other)
