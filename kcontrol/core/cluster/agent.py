@@ -33,6 +33,7 @@ from kcontrol.core.cluster.model import (
     COORDINATOR,
     COORDINATOR_LEVEL,
     EMPTY,
+    NO_MARK,
     AgentStage,
     Mark,
     Place,
@@ -44,7 +45,7 @@ from kcontrol.core.cluster.resize_wards import Resizing, resizings, to_be_said
 from kcontrol.core.cluster.schedule.keepers import is_able
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut, UnitEnds, UnitFailures
 from kcontrol.core.cluster.wards import Ward, wards
-from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
+from kcontrol.core.cluster.work import NOTHING_TO_DO, RunningUnit, Work, wanted, work
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class AgentMachine:
         self._has_read = False
         self._fitness = Fitness(limits.unfit_ms, now_ms)
         self._marks: dict[int, str] = {}
+        self._newest_mark = NO_MARK
         self._differences = OwnDifferences()
         self._sent_ms: dict[int, int] = {}
         self._seq = 0
@@ -159,7 +161,7 @@ class AgentMachine:
             self._end_of_level()
             return
         sha = digest(replica)
-        self._marks = {replica.offset: sha}
+        self._marks, self._newest_mark = {replica.offset: sha}, Mark(replica.offset, sha)
         self.saved = SavedReplica(replica.offset, sha, replica)
         self._look_for_oneself(was)
 
@@ -185,15 +187,18 @@ class AgentMachine:
         )
 
     def _apply(self, offset: int, entry: ClusterEntry | None) -> None:
+        if entry is not None:
+            self._said_ms.pop(entry, None)
+        self.replica = self._made_of(offset, entry)
+
+    def _made_of(self, offset: int, entry: ClusterEntry | None) -> Replica:
         if entry is None:
-            self.replica = replace(self.replica, offset=offset)
-            return
-        self._said_ms.pop(entry, None)
-        self.replica, _ = apply(self.replica, offset, entry, self.me.levels[1])
+            return self.replica.but(offset=offset)
+        return apply(self.replica, offset, entry, self.me.levels[1])[0]
 
     def _mark(self) -> None:
         sha = digest(self.replica)
-        self._marks[self.replica.offset] = sha
+        self._marks[self.replica.offset], self._newest_mark = sha, Mark(self.replica.offset, sha)
         while len(self._marks) > self._limits.marks:
             del self._marks[next(iter(self._marks))]
         if self.replica.offset % self.replica.policy.snapshot_every == 0:
@@ -217,10 +222,10 @@ class AgentMachine:
 
     def hear(self, *beats: Beat) -> None:
         """More beats, in the order of the log."""
-        own = self.liveness.own
-        self.liveness = hear(self.liveness, beats, self.replica.policy)
-        self._fitness.heard(beat for beat in beats if beat.agent != self.me.name)
-        if self.liveness.own > own:
+        was, name = self.liveness, self.me.name
+        self.liveness = hear(was, beats, self.replica.policy)
+        self._fitness.heard(beat for beat in beats if beat.agent != name)
+        if self.liveness.own > was.own:
             self._fitness.beat_came_back()
             back = self.liveness.back
             self._in_touch_ms = self._sent_ms.pop(back, None)
@@ -243,13 +248,11 @@ class AgentMachine:
             return None
         if self._beat_ms is not None and now_ms - self._beat_ms < self.replica.policy.beat_ms:
             return None
-        newest = max(self._marks, default=-1)
         gap = self._beat_ms is None or now_ms - self._beat_ms > self.late_ms
         self._sent_ms[self._seq] = now_ms
-        mark = Mark(newest, self._marks.get(newest, ""))
         self._seq += 1
         before = "" if self.me.is_known_by(self.replica) else self._before
-        return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, mark, before)
+        return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, self._newest_mark, before)
 
     def beat_sent(self, now_ms: int) -> None:
         self._beat_ms = now_ms
@@ -271,9 +274,12 @@ class AgentMachine:
 
     def entry(self, now_ms: int) -> ClusterEntry | None:
         """What to append now, or None. At most one append is under way: the shell says what became of it."""
-        if self.ended or self.removed or self._flight is not None or not self._may_write(now_ms):
+        if self.ended or self.removed or self._flight is not None or not self.may_write(now_ms):
             return None
-        self._said_ms = {one: at for one, at in self._said_ms.items() if not self._may_be_said(one, now_ms)}
+        if self._said_ms:
+            self._said_ms = {
+                one: at for one, at in self._said_ms.items() if not self._may_be_said(one, now_ms)
+            }
         due = next((one for one in self._due(now_ms) if self._may_be_said(one, now_ms)), None)
         if due is not None:
             self._said_ms[due] = now_ms
@@ -284,7 +290,8 @@ class AgentMachine:
         at = self._said_ms.get(entry)
         return at is None or now_ms - at >= self._limits.ask_again_ms
 
-    def _may_write(self, now_ms: int) -> bool:
+    def may_write(self, now_ms: int) -> bool:
+        """It has read the log lately, and is known by it, or may ask to be."""
         if not self.up_to_date(now_ms):
             return False
         if self.me.is_known_by(self.replica) or self.me.was_known_by(self.replica):
@@ -301,9 +308,9 @@ class AgentMachine:
         liveness = self.liveness if self.in_touch(now_ms) else judges_nobody(self.liveness)
         return [
             *duties(self.replica, self.me, liveness),
-            *self._failed(),
-            *self._completed(),
-            *self._seen_resized(),
+            *(self._failed() if self._ends.has_failures else ()),
+            *(self._completed() if self._done else ()),
+            *(self._seen_resized() if self._resized else ()),
             *self._fits.due(self.replica),
             *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
@@ -335,8 +342,10 @@ class AgentMachine:
         """What to end and to start. Nothing is ended before the log was read once, and nothing started while
         it was not lately, or before this incarnation is in the log."""
         if not self._has_read:
-            return Work()
+            return NOTHING_TO_DO
         found = work(self.replica, self.me, tuple(running), now_ms, self._limits.handover_ms)
+        if found is NOTHING_TO_DO:
+            return found
         if not self.may_start(now_ms):
             return replace(found, start=(), given=())
         return replace(found, start=tuple(one for one in found.start if not self._is_over(*one)))
@@ -366,7 +375,7 @@ class AgentMachine:
         return self._ends.left_out
 
     def _failed(self) -> list[ClusterEntry]:
-        mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
+        mine = dict(wanted(self.replica, self.me)) if self.me.is_known_by(self.replica) else {}
         if is_able(self.replica, self.me.name):
             mine |= [(COORDINATOR, one) for one in self.replica.coordinators if one.agent == self.me.name]
         return [
@@ -394,7 +403,7 @@ class AgentMachine:
         self._done.add(ward)
 
     def _completed(self) -> list[ClusterEntry]:
-        self._done.intersection_update(self.wards() if self._done else ())
+        self._done.intersection_update(self.wards())
         return [CompleteTask(one.job, one.revision, one.task) for one in sorted(self._done)]
 
     # --- another number of nodes --------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import LEFT_OUT, Replica
 
 _NOTHING = object()
@@ -37,6 +38,7 @@ def canonical(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} has no place in a replica")
 
 
+@looked_up()
 def digest(replica: Replica) -> str:
     """SHA-256 of the canonical form, 32 hexadecimal digits of it."""
     return hashlib.sha256(repr(canonical(replica)).encode()).hexdigest()[:32]

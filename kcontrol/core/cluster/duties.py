@@ -7,7 +7,7 @@ rejected, and nothing has to be remembered or flushed: a duty is there until the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from kcontrol.core.cluster import ring
@@ -23,6 +23,7 @@ from kcontrol.core.cluster.entries import (
 )
 from kcontrol.core.cluster.joining import beside
 from kcontrol.core.cluster.liveness import Liveness, Who, is_heard, silent
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import FIRST_LEVEL, AgentStage, Replica
 
 
@@ -54,7 +55,12 @@ class Identity:
         return known is not None and known.incarnation in self.earlier
 
 
-def watched(replica: Replica, name: str) -> set[str]:
+_WATCHING = ("agents", "members", "pairs", "prepared", "accepted", "waiting", "collectors")
+"""What it follows from whose beats matter."""
+
+
+@looked_up(*_WATCHING)
+def watched(replica: Replica, name: str) -> AbstractSet[str]:
     """Whose beats matter to an agent, so that no watch can be forgotten.
 
     To a member: whom it watches in the ring, and every joiner that is to come between them, from `prepared`
@@ -74,7 +80,8 @@ def watched(replica: Replica, name: str) -> set[str]:
             return set()
 
 
-def lives(replica: Replica) -> set[Who]:
+@looked_up("agents")
+def lives(replica: Replica) -> AbstractSet[Who]:
     """All that are known, each by its incarnation."""
     return {(agent.name, agent.incarnation) for agent in replica.agents.values()}
 
@@ -83,24 +90,23 @@ def duties(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEn
     """What to append to the log, the most urgent first."""
     if not me.is_known_by(replica):
         return _join(replica, me, liveness)
-    quiet = silent(liveness, replica.policy)
-    gone = {name for name in watched(replica, me.name) if (name, _incarnation(replica, name)) in quiet}
+    gone = silent(liveness, _watched_lives(replica, me.name), replica.policy)
     asked: list[ClusterEntry] = [
-        Leave(name, _incarnation(replica, name), *me.who, "silent")
-        for name in sorted(gone)
-        if name in replica.members
+        Leave(*one, *me.who, "silent") for one in sorted(gone) if one[0] in replica.members
     ]
-    match replica.stage(me.name):
-        case AgentStage.COLLECTING:
-            asked += _join(replica, me, liveness)
-        case AgentStage.PREPARED:
-            if _hears(replica, liveness, replica.prepared[me.name]):
-                asked.append(Notify(*me.who))
-        case AgentStage.MEMBER:
-            asked += _for_joiners(replica, me, liveness, gone)
-        case _:
-            pass
+    stage = replica.stage(me.name)
+    if stage is AgentStage.MEMBER:
+        asked += _for_joiners(replica, me, liveness, gone)
+    elif stage is AgentStage.COLLECTING:
+        asked += _join(replica, me, liveness)
+    elif stage is AgentStage.PREPARED and _hears(replica, liveness, replica.prepared[me.name]):
+        asked.append(Notify(*me.who))
     return asked
+
+
+@looked_up(*_WATCHING)
+def _watched_lives(replica: Replica, name: str) -> tuple[Who, ...]:
+    return tuple((one, _incarnation(replica, one)) for one in watched(replica, name))
 
 
 def goodbye(replica: Replica, me: Identity, reason: str) -> ClusterEntry:
@@ -128,35 +134,39 @@ def _join(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEnt
         return [ask]
     if me.was_known_by(replica):
         return [replace(ask, previous=known.incarnation)]
-    if (me.name, known.incarnation) in silent(liveness, replica.policy):
+    if silent(liveness, ((me.name, known.incarnation),), replica.policy):
         return [replace(ask, previous=known.incarnation, lost=True)]
     return []
 
 
-def _for_joiners(replica: Replica, me: Identity, liveness: Liveness, gone: set[str]) -> list[ClusterEntry]:
-    by = ring.watchers(replica)
+def _for_joiners(replica: Replica, me: Identity, liveness: Liveness, gone: set[Who]) -> list[ClusterEntry]:
     asked: list[ClusterEntry] = []
-    for joiner, target in sorted(ring.joins(replica).items()):
+    joins = ring.joins(replica)
+    if not joins:
+        return asked
+    by = ring.watchers(replica)
+    for joiner, target in sorted(joins.items()):
         if by[target] != me.name:
             continue
-        if joiner in gone:
-            asked.append(Abort(joiner, _incarnation(replica, joiner), *me.who))
-        elif joiner in replica.accepted and _hears(replica, liveness, joiner):
-            asked.append(Accept(joiner, _incarnation(replica, joiner), *me.who))
+        who = joiner, _incarnation(replica, joiner)
+        if who in gone:
+            asked.append(Abort(*who, *me.who))
+        elif joiner in replica.accepted and is_heard(liveness, who, replica.policy):
+            asked.append(Accept(*who, *me.who))
     return asked
 
 
-def snapshot_duties(replica: Replica, me: Identity, marks: Mapping[int, str]) -> list[ClusterEntry]:
+def snapshot_duties(replica: Replica, me: Identity, marks: dict[int, str]) -> list[ClusterEntry]:
     """One member proposes, whom it watches confirms that it has the same value there; only then is the log
     cut.
 
-    marks: digests of this agent's own replica, by offset. A taker that says nothing delays a snapshot to the
+    marks: digests of this agent's own replica, by offset, the newest last. A taker that says nothing delays a snapshot to the
     next mark, another's turn; a confirmer that says nothing, to when any member is past it.
     """
     if not me.is_known_by(replica) or me.name not in replica.members:
         return []
     every = replica.policy.snapshot_every
-    newest = max((at for at in marks if at % every == 0 and 0 < at <= replica.offset), default=-1)
+    newest = next((at for at in reversed(marks) if at % every == 0 and 0 < at <= replica.offset), -1)
     proposed = replica.proposed
     asked: list[ClusterEntry] = []
     newer = newest > max(replica.base.offset, proposed.offset if proposed else -1)

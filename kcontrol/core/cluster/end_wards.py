@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import ClusterJob, Replica
 
 
@@ -25,13 +26,18 @@ def ended_job(replica: Replica, job: ClusterJob) -> EndedJob:
 
 def ended_jobs(replica: Replica, me: Identity) -> tuple[EndedJob, ...]:
     """Those of whose pipelines this agent has to see that they were told to stop."""
-    if not me.is_known_by(replica) or not replica.members:
-        return ()
-    return tuple(
-        ended_job(replica, job)
-        for _, job in sorted(replica.jobs.items())
-        if not job.active and _teller(replica, job) == me.name
-    )
+    mine = _by_teller(replica).get(me.name, ())
+    return mine if mine and me.is_known_by(replica) else ()
+
+
+@looked_up("jobs", "members", "founded_ms")
+def _by_teller(replica: Replica) -> dict[str, tuple[EndedJob, ...]]:
+    found: dict[str, tuple[EndedJob, ...]] = {}
+    for _, job in sorted(replica.jobs.items()) if replica.members else ():
+        if not job.active:
+            name = _teller(replica, job)
+            found[name] = (*found.get(name, ()), ended_job(replica, job))
+    return found
 
 
 def _teller(replica: Replica, job: ClusterJob) -> str:

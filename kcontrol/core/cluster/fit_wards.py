@@ -5,7 +5,6 @@ A host that is away for a minute moves nodes, as any death does, and gives no pi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
@@ -40,12 +39,10 @@ class FitWards:
         self._since_ms: dict[tuple[str, int, int], int] = {}
         """By job, its revision and what it is to have: when that was seen first."""
         self._can: dict[str, FitJob] = {}
-        self._seen: tuple[object, ...] = ()
-        self._room: Mapping[str, int] = {}
 
     def look(self, replica: Replica, me: Identity, now_ms: int) -> tuple[Fitting, ...]:
         """Those that this agent is the warden of, and that have been due for long enough."""
-        room = self._room_in(replica)
+        room = fitting(replica)
         if not room or not me.is_known_by(replica) or not replica.members:
             self._since_ms = {}
             return ()
@@ -60,17 +57,12 @@ class FitWards:
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in due}
         return tuple(one for key, one in due.items() if now_ms - self._since_ms[key] >= self._steady_ms)
 
-    def _room_in(self, replica: Replica) -> Mapping[str, int]:
-        """It is looked up again only where what it follows from has changed."""
-        seen = (replica.agents, replica.members, replica.jobs, replica.policy)
-        if not self._seen or any(one is not now for one, now in zip(self._seen, seen, strict=True)):
-            self._seen, self._room = seen, fitting(replica)
-        return self._room
-
     def can_have(self, one: Fitting, nodes: int, anew: bool) -> None:
         self._can[one.job] = one.can_have(nodes, anew)
 
     def due(self, replica: Replica) -> list[FitJob]:
         """What is to be said and still counts."""
+        if not self._can:
+            return []
         self._can = {job: entry for job, entry in self._can.items() if not refused(replica, entry)}
         return [self._can[job] for job in sorted(self._can)]

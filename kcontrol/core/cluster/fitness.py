@@ -6,10 +6,10 @@ agent goes by what comes back to it, and by what others say that they have read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.model import Agent, Replica
 
 
 class _InVain:
@@ -52,6 +52,10 @@ class Fitness:
         """That Kafka has taken, and of which none came back: others hear it, and it would see nobody die."""
         self._applied: dict[str, tuple[str, int]] = {}
         """By agent: its incarnation, and the newest offset that it says it has applied."""
+        self._known: Mapping[str, Agent] | None = None
+        """Of whom `_applied` and `_reached` are, if nothing else was heard since."""
+        self._reached = -1
+        """What the one in the middle has applied."""
         self._goal: tuple[int, int] | None = None
         """An offset that most others had applied, and since when it is waited for."""
 
@@ -80,24 +84,32 @@ class Fitness:
 
     def heard(self, beats: Iterable[Beat]) -> None:
         """Beats of others."""
-        self._applied |= {beat.agent: (beat.incarnation, beat.applied) for beat in beats}
+        for beat in beats:
+            applied = beat.incarnation, beat.applied
+            if self._applied.get(beat.agent) != applied:
+                self._applied[beat.agent] = applied
+                self._known = None
 
     def read(self, replica: Replica, now_ms: int) -> None:
         """The log was read to where its broker said that it ends, and applied. Only those whom the value knows are gone by:
         others may read another log. What is behind that end is told of by the one in the middle, the lower of two: so a
         single one that is wrong makes nobody silent where there are others."""
         self._read_end_ms = now_ms
-        known = replica.agents
+        if self._known is not replica.agents:
+            self._forget_others(replica.agents)
+        if self._goal is not None and replica.offset < self._goal[0]:
+            return
+        self._goal = (self._reached, now_ms) if self._reached > replica.offset else None
+
+    def _forget_others(self, known: Mapping[str, Agent]) -> None:
         self._applied = {
             name: one
             for name, one in self._applied.items()
             if name in known and known[name].incarnation == one[0]
         }
-        if self._goal is not None and replica.offset < self._goal[0]:
-            return
         reached = sorted(applied for _, applied in self._applied.values())
-        most = reached[(len(reached) - 1) // 2] if reached else -1
-        self._goal = (most, now_ms) if most > replica.offset else None
+        self._reached = reached[(len(reached) - 1) // 2] if reached else -1
+        self._known = known
 
     def since_read_ms(self, now_ms: int) -> int:
         """So long it has not read the log to its end, or not what most others have applied of it: a broker that was deposed

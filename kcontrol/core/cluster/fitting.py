@@ -7,18 +7,20 @@ that has become smaller or larger is followed by an entry of the job's warden, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.entries import FitJob, SetBounds
 from kcontrol.core.cluster.jobs import active_job, forget_bad, place_anew, runs, up_to_date, within
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import BOUNDS_LEVEL, Bounds, ClusterJob, Replica, Scheduler
 from kcontrol.core.cluster.resizing import give_another_number
 from kcontrol.core.cluster.schedule.sizes import Sizes
 
 
-def fitting(replica: Replica) -> dict[str, int]:
+@looked_up("agents", "members", "jobs", "policy")
+def fitting(replica: Replica) -> Mapping[str, int]:
     """By active job that follows the size of the cluster, so many nodes as it is to have."""
     bounded = {job.name: job.bounds for job in replica.active() if job.bounds is not None}
     if not bounded:

@@ -36,7 +36,8 @@ def on_submit(change: Change, entry: SubmitJob) -> None:
         *(entry.package, entry.tasks, entry.task_scheduler, entry.percentage),
     )
     if known is None or not known.active:
-        if len(change.replica.active()) >= change.replica.policy.jobs:
+        most = change.replica.policy.jobs
+        if len(change.replica.jobs) >= most and len(change.replica.active()) >= most:
             raise EntryRejectedError("as many jobs are active as may be")
         change.put_job(_resumed(known, job) if change.level >= RESUMED_LEVEL else job)
     elif _asks_the_same(known, entry):

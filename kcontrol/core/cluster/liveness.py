@@ -8,7 +8,7 @@ its author, or the log, was away, so what was counted until then means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kcontrol.core.cluster.model import NO_MARK, ClusterPolicy, Mark
@@ -57,46 +57,47 @@ class Liveness:
 def hear(liveness: Liveness, beats: Iterable[Beat], policy: ClusterPolicy) -> Liveness:
     """More beats, in the order of the log. Together they cost what one does: whoever hears a thousand agents has a
     thousand at a time."""
-    others: list[Beat] = []
+    (name, incarnation), own, back, many_at = liveness.me, liveness.own, liveness.back, liveness.many_at
+    at, heard, marks = dict(liveness.at), set[Who](), dict[str, Mark]()
     for beat in beats:
-        if (beat.agent, beat.incarnation) != liveness.me:
-            others.append(beat)
+        if beat.agent == name and beat.incarnation == incarnation:
+            own, back = own + 1, beat.seq
+            if beat.gap:
+                at = dict.fromkeys(at, own)
+            if _most_are_missing(at, liveness, own - policy.missing_after):
+                many_at = own
             continue
-        liveness = _hear_oneself(_hear_others(liveness, others), beat, policy)
-        others = []
-    return _hear_others(liveness, others)
-
-
-def _hear_others(liveness: Liveness, beats: Sequence[Beat]) -> Liveness:
-    if not beats:
-        return liveness
-    heard = {(beat.agent, one) for beat in beats for one in (beat.incarnation, beat.before) if one}
-    return replace(
-        liveness,
-        at={**liveness.at, **dict.fromkeys(heard, liveness.own)},
-        heard=liveness.heard | heard,
-        marks={**liveness.marks, **{beat.agent: beat.mark for beat in beats}},
+        for one in (beat.incarnation, beat.before):
+            if one:
+                at[beat.agent, one] = own
+                heard.add((beat.agent, one))
+        marks[beat.agent] = beat.mark
+    return Liveness(
+        *(liveness.me, own, back, at, liveness.heard if heard <= liveness.heard else liveness.heard | heard),
+        liveness.marks if marks.items() <= liveness.marks.items() else {**liveness.marks, **marks},
+        *(many_at, liveness.wanted),
     )
 
 
-def _hear_oneself(liveness: Liveness, beat: Beat, policy: ClusterPolicy) -> Liveness:
-    own = liveness.own + 1
-    at = dict.fromkeys(liveness.at, own) if beat.gap else liveness.at
-    # Not an incarnation that nobody knows any more, which would go silent with the one that speaks for it.
-    others = [at[who] for who in liveness.wanted if who != liveness.me]
-    missing = sum(own - since >= policy.missing_after for since in others)
-    many = missing > 1 and 2 * missing > len(others)
-    return replace(liveness, own=own, back=beat.seq, at=at, many_at=own if many else liveness.many_at)
+def _most_are_missing(at: Mapping[Who, int], liveness: Liveness, since: int) -> bool:
+    """Not heard since then: more than one, and more than half of those that are of interest. Of them is no incarnation that
+    nobody knows any more, which would go silent with the one that speaks for it."""
+    missing = others = 0
+    for who in liveness.wanted:
+        if who != liveness.me:
+            others += 1
+            missing += at[who] <= since
+    return missing > 1 and 2 * missing > others
 
 
 def attend(liveness: Liveness, lives: Iterable[Who]) -> Liveness:
     """From now on these are of interest and no others; who is new has the whole time to be heard."""
-    wanted = set(lives)
+    wanted = frozenset(lives)
     return replace(
         liveness,
         at={who: liveness.at.get(who, liveness.own) for who in sorted(wanted)},
         heard=liveness.heard & wanted,
-        wanted=frozenset(wanted),
+        wanted=wanted,
     )
 
 
@@ -105,12 +106,13 @@ def is_heard(liveness: Liveness, who: Who, policy: ClusterPolicy) -> bool:
     return who in liveness.heard and liveness.own - liveness.at[who] < policy.silent_after
 
 
-def silent(liveness: Liveness, policy: ClusterPolicy) -> set[Who]:
-    """Who has missed too many of one's own beats. While most seemed silent, and for as many beats after as
+def silent(liveness: Liveness, among: Iterable[Who], policy: ClusterPolicy) -> set[Who]:
+    """Others who have missed too many of one's own beats. While most seemed silent, and for as many beats after as
     that takes, it takes more: then it is rather the network, and they come back one by one."""
     many = liveness.many_at is not None and liveness.own - liveness.many_at < policy.silent_after_many
-    patience = policy.silent_after_many if many else policy.silent_after
-    return {who for who, at in liveness.at.items() if liveness.own - at >= patience and who != liveness.me}
+    latest = liveness.own - (policy.silent_after_many if many else policy.silent_after)
+    at = liveness.at
+    return {who for who in among if at.get(who, latest + 1) <= latest and who != liveness.me}
 
 
 def judges_nobody(liveness: Liveness) -> Liveness:
@@ -121,5 +123,10 @@ def judges_nobody(liveness: Liveness) -> Liveness:
 def differs_from_most(liveness: Liveness, marks: Mapping[int, str]) -> bool:
     """Whether most of those that one can be compared with have another value at an offset, oneself among the
     others."""
-    comparable = [one.digest == marks[one.offset] for one in liveness.marks.values() if one.offset in marks]
-    return comparable.count(False) > comparable.count(True) + 1
+    same = other = 0
+    for one in liveness.marks.values():
+        own = marks.get(one.offset)
+        if own is not None:
+            same += one.digest == own
+            other += one.digest != own
+    return other > same + 1

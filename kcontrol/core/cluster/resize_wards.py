@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import JobResized
-from kcontrol.core.cluster.model import Replica
+from kcontrol.core.cluster.looked_up import looked_up
+from kcontrol.core.cluster.model import ClusterJob, Replica
 from kcontrol.core.cluster.resizing import is_known
 from kcontrol.core.cluster.wards import warden
 
@@ -32,13 +33,24 @@ class Resizing:
 
 def resizings(replica: Replica, me: Identity) -> tuple[Resizing, ...]:
     """Those of which this agent is the warden."""
-    if not me.is_known_by(replica) or not replica.members:
+    mine = _by_warden(replica).get(me.name, ())
+    if not mine or not me.is_known_by(replica):
         return ()
     return tuple(
         Resizing(job.name, job.revision, job.nodes, replica.offset, replica.founded_ms, job.touched)
-        for job in replica.active()
-        if job.kept and warden(replica, job.name, job.tasks[0].name) == me.name
+        for job in mine
     )
+
+
+@looked_up("jobs", "allocations", "members")
+def _by_warden(replica: Replica) -> dict[str, tuple[ClusterJob, ...]]:
+    """Jobs that are being given another number of nodes."""
+    found: dict[str, tuple[ClusterJob, ...]] = {}
+    for job in replica.active() if replica.members else ():
+        if job.kept:
+            name = warden(replica, job.name, job.tasks[0].name)
+            found[name] = (*found.get(name, ()), job)
+    return found
 
 
 def to_be_said(replica: Replica, seen: Iterable[JobResized]) -> dict[str, JobResized]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import Replica
 
 Pairs = Mapping[str, str]
 """Watcher -> watched."""
 
 
-def watchers(replica: Replica) -> dict[str, str]:
+@looked_up("members", "pairs")
+def watchers(replica: Replica) -> Mapping[str, str]:
     """By member, who watches it. A lone member is its own watcher where joins are concerned."""
     if len(replica.members) == 1:
         return {replica.members[0]: replica.members[0]}
@@ -28,7 +30,8 @@ def _watcher(pairs: Pairs, watched: str) -> str:
     return list(pairs)[list(pairs.values()).index(watched)]
 
 
-def joins(replica: Replica) -> dict[str, str]:
+@looked_up("prepared", "accepted")
+def joins(replica: Replica) -> Mapping[str, str]:
     """Joiner -> whom it will watch, of all joins under way."""
     return {**replica.prepared, **replica.accepted}
 

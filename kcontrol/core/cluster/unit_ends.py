@@ -58,6 +58,11 @@ class UnitEnds:
         self._failures: dict[Placed, UnitFailures] = {}
         self.left_out = frozenset(left_out)
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether any is remembered."""
+        return bool(self._failures)
+
     def begin(self) -> None:
         """A new incarnation has failed at nothing."""
         self._failures = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import Replica
 
 
@@ -24,14 +25,18 @@ class Ward:
 def wards(replica: Replica, me: Identity) -> tuple[Ward, ...]:
     """Of what this agent is the warden: of tasks whose first node is placed here, and, if it is the oldest member, of
     those that have no place at all."""
-    if not me.is_known_by(replica) or not replica.members:
-        return ()
-    return tuple(
-        Ward(job.name, job.revision, task.name)
-        for job in replica.active()
-        for task in job.open_tasks
-        if warden(replica, job.name, task.name) == me.name
-    )
+    mine = _by_warden(replica).get(me.name, ())
+    return mine if mine and me.is_known_by(replica) else ()
+
+
+@looked_up("jobs", "allocations", "members")
+def _by_warden(replica: Replica) -> dict[str, tuple[Ward, ...]]:
+    found: dict[str, tuple[Ward, ...]] = {}
+    for job in replica.active() if replica.members else ():
+        for task in job.open_tasks:
+            name = warden(replica, job.name, task.name)
+            found[name] = (*found.get(name, ()), Ward(job.name, job.revision, task.name))
+    return found
 
 
 def warden(replica: Replica, job: str, task: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import STANDBY, AgentStage, Place, Replica, Unit
 
 
@@ -31,12 +32,23 @@ class Work:
     given: tuple[tuple[RunningUnit, Unit, Place], ...] = ()
 
 
-def wanted(replica: Replica, me: Identity) -> dict[Unit, Place]:
+NOTHING_TO_DO = Work()
+
+
+def wanted(replica: Replica, me: Identity) -> Mapping[Unit, Place]:
     """What should run on this agent, in this incarnation or an earlier one, whose processes it has
     adopted."""
     if not me.is_known_by(replica) and not me.was_known_by(replica):
         return {}
-    return {unit: place for unit, place in replica.places().items() if place.agent == me.name}
+    return _by_agent(replica).get(me.name, {})
+
+
+@looked_up("allocations")
+def _by_agent(replica: Replica) -> dict[str, dict[Unit, Place]]:
+    found: dict[str, dict[Unit, Place]] = {}
+    for unit, place in replica.places().items():
+        found.setdefault(place.agent, {})[unit] = place
+    return found
 
 
 def work(
@@ -48,10 +60,12 @@ def work(
     by an entry that has been overtaken matches no later entry.
     """
     mine = wanted(replica, me)
+    kept = {one.unit for one in running if one.unit in mine and mine[one.unit].generation == one.generation}
+    if len(kept) == len(mine) == len(running):
+        return NOTHING_TO_DO
     everywhere = replica.places()
     is_member = replica.stage(me.name) is AgentStage.MEMBER and me.is_known_by(replica)
     stop, handed_over, given = [], [], []
-    kept = {one.unit for one in running if one.unit in mine and mine[one.unit].generation == one.generation}
     waited_for = {
         ((unit[0], STANDBY, place.standby), place.stood): unit
         for unit, place in mine.items()

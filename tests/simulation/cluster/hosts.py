@@ -3,14 +3,13 @@ acts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.duties import Identity
-from kcontrol.core.cluster.end_wards import ended_jobs
 from kcontrol.core.cluster.entries import (
     ClusterEntry,
     ConfirmSnapshot,
@@ -35,10 +34,8 @@ from kcontrol.core.cluster.model import (
     Place,
     Unit,
 )
-from kcontrol.core.cluster.resize_wards import Resizing
-from kcontrol.core.cluster.work import RunningUnit
-from kcontrol.core.model import AgentPlacement, Desired, LayoutRequest
-from kcontrol.requests.endings import end_seen
+from kcontrol.core.cluster.work import NOTHING_TO_DO, RunningUnit
+from tests.simulation.cluster.drawn import one_of, pass_over, shuffled
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
     DIGESTS_AGREE,
@@ -48,7 +45,8 @@ from tests.simulation.cluster.invariants import (
     NOT_STOPPED,
     SAME_VALUE,
 )
-from tests.simulation.cluster.layouts import KEEP_NOTHING
+from tests.simulation.cluster.pipelines_seen import PipelinesSeen
+from tests.simulation.cluster.same_values import SharingMachine
 from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
 from tests.simulation.invariants import require
@@ -103,7 +101,7 @@ class Host:
     lasting_cut: str = ""
 
     def reaches(self, way: str, world: ClusterWorld) -> bool:
-        return self.cut_until_ms.get(way, 0) <= world.now_ms
+        return not self.cut_until_ms or self.cut_until_ms.get(way, 0) <= world.now_ms
 
 
 def is_given(process: Process, agent: str, unit: Unit, place: Place) -> bool:
@@ -112,11 +110,10 @@ def is_given(process: Process, agent: str, unit: Unit, place: Place) -> bool:
     return place.stood_by and place.agent == agent and stands
 
 
-class HostAgent:
+class HostAgent(PipelinesSeen):
     """One process of an agent."""
 
     def __init__(self, world: ClusterWorld, host: Host, incarnation: str, random: Random) -> None:
-        self.world, self.host, self.random = world, host, random
         self.incarnations = 0
         earlier = tuple(host.disk)
         me = Identity(
@@ -124,11 +121,18 @@ class HostAgent:
             began_ms=world.now_ms,
         )
         host.disk.append(incarnation)
-        self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
+        machine = SharingMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
+        machine.values = world.values
+        super().__init__(world, machine)
+        self.host, self.random = host, random
         self.beats_at = len(world.beats)
         self.flight: tuple[ClusterEntry, int] | None = None
-        self.ends: list[tuple[str, Desired]] = []
-        self.looks: list[tuple[Resizing, int | None, LayoutRequest | None]] = []
+        self.at_rest: tuple[object, ...] = ()
+        """By what it has last found nothing to end or to start."""
+        self._acts: list[Callable[[], None]] = [
+            *(self.read_some, self.read_some_beats, self.beat, self.speak),
+            *(self.send, self.reconcile, self.look_after, self.send),
+        ]
 
     @property
     def name(self) -> str:
@@ -138,24 +142,35 @@ class HostAgent:
     def incarnation(self) -> str:
         return self.machine.me.incarnation
 
-    def act(self, pids: list[int]) -> None:
+    def act(self) -> None:
         """Its tasks, in any order, each of which does as much as it likes."""
-        random = self.random
-        acts = [
-            lambda: self.read_log(random.choice((1, 3, 100))),
-            lambda: self.read_beats(random.choice((2, 100, 100))),
-            self.beat,
-            self.speak,
-            self.send,
-            lambda: self.reconcile(pids),
-            self.look_after,
-            self.cut_log if random.random() < 0.2 else self.send,
-        ]
-        random.shuffle(acts)
-        for one in acts:
-            if self.host.agent is self:
-                one()
+        if self.flight is None and not (self.world.log_up or self.world.beats_up) and self._can_do_nothing():
+            self._wait()
+            return
+        host, machine = self.host, self.machine
+        acts = self._acts.copy()
+        if self.random.random() < 0.2:
+            acts[-1] = self.cut_log
+        for one in shuffled(self.random, acts):
+            one()
+            if machine.ended or machine.removed:
                 self.look()
+                if host.agent is not self:
+                    return
+
+    def _can_do_nothing(self) -> bool:
+        """While all of Kafka is away: it may say nothing by itself, and what runs is what is to run."""
+        return (
+            not self.machine.may_write(self.world.now_ms) and self._is_at_rest() and not self.host.keeps_none
+        )
+
+    def _wait(self) -> None:
+        """What is left of an act of which nothing can come: the draws, so that the schedule is the same; and whoever sees a
+        confirmed snapshot may cut the log, be it away."""
+        cuts = self.random.random() < 0.2
+        pass_over(self.random, len(self._acts), 3, 3)
+        if cuts:
+            self.cut_log()
 
     def look(self) -> None:
         """Whether it goes on, and as whom."""
@@ -171,6 +186,12 @@ class HostAgent:
 
     # --- reading ------------------------------------------------------------------------------------------
 
+    def read_some(self) -> None:
+        self.read_log(one_of(self.random, (1, 3, 100)))
+
+    def read_some_beats(self) -> None:
+        self.read_beats(one_of(self.random, (2, 100, 100)))
+
     def read_log(self, most: int) -> None:
         world = self.world
         if not world.log_up or not self.host.reaches("log read", world):
@@ -179,7 +200,8 @@ class HostAgent:
             self.restore()
         while most and self.machine.next_offset < len(world.log) and self.host.agent is self:
             self.read_one()
-            self.look()
+            if self.machine.ended or self.machine.removed:
+                self.look()
             most -= 1
         if self.machine.next_offset == len(world.log):
             self.machine.read_to_end(world.now_ms)
@@ -214,11 +236,13 @@ class HostAgent:
         world = self.world
         if not world.beats_up or not self.host.reaches("beats read", world):
             return
-        for beat in world.beats[self.beats_at : self.beats_at + most]:
-            offset, sha = beat.mark.offset, beat.mark.digest
-            require(offset not in world.marks or sha == world.marks[offset], DIGESTS_AGREE, beat)
-            self.machine.hear(beat)
-            self.beats_at += 1
+        beats, marks = world.beats[self.beats_at : self.beats_at + most], world.marks
+        for beat in beats:
+            mark = beat.mark
+            require(marks.get(mark.offset, mark.digest) == mark.digest, DIGESTS_AGREE, beat)
+        if beats:
+            self.beats_at += len(beats)
+            self.machine.hear(*beats)
 
     # --- speaking -----------------------------------------------------------------------------------------
 
@@ -287,11 +311,36 @@ class HostAgent:
 
     # --- running ------------------------------------------------------------------------------------------
 
-    def reconcile(self, pids: list[int]) -> None:
-        """Make what runs on the host what the machine wants of it."""
+    def reconcile(self) -> None:
+        """Make what runs on the host what the machine wants of it. Where it has found nothing to do, and neither what runs nor
+        what it goes by has changed, it finds nothing again."""
+        if not self._is_at_rest():
+            found_nothing = self._reconcile()
+            machine = self.machine
+            goes_by = (machine.replica, machine.me, machine.has_read, list(self.host.processes))
+            self.at_rest = goes_by if found_nothing else ()
+        if self.host.keeps_none:
+            self.keep_coordinator()
+
+    def _is_at_rest(self) -> bool:
+        rest, machine = self.at_rest, self.machine
+        return (
+            bool(rest)
+            and rest[0] is machine.replica
+            and rest[1] is machine.me
+            and rest[2] is machine.has_read
+            and rest[3] == list(self.host.processes)
+        )
+
+    def _reconcile(self) -> bool:
+        """Whether there was nothing to do, and nothing to wait for."""
         world, host = self.world, self.host
-        by_unit = {(one.unit, one.generation): one for one in host.processes.values()}
         found = self.machine.work([one.running() for one in host.processes.values()], world.now_ms)
+        if found is NOTHING_TO_DO:
+            for process in host.processes.values():
+                process.moved_ms = None
+            return True
+        by_unit = {(one.unit, one.generation): one for one in host.processes.values()}
         for process in host.processes.values():
             process.moved_ms = process.moved_ms if process.running() in found.handed_over else None
         for one in found.handed_over:
@@ -307,17 +356,13 @@ class HostAgent:
             process.unit, process.generation, process.stood_by = unit, place.generation, True
             world.counts["process of a standby is the node"] += 1
         for unit, place in found.start:
-            self.start(unit, place, pids)
-        self.keep_coordinator()
+            self.start(unit, place)
+        return False
 
     def keep_coordinator(self) -> None:
         """Where it can run nothing is done here: what coordinators do is no part of this."""
         for place in self.machine.replica.coordinators:
-            if (
-                place.agent == self.name
-                and self.host.keeps_none
-                and self.machine.may_start(self.world.now_ms)
-            ):
+            if place.agent == self.name and self.machine.may_start(self.world.now_ms):
                 self.machine.unit_failed(COORDINATOR, place.generation, "it can't run here")
 
     def check_stopped(self, process: Process) -> None:
@@ -331,58 +376,15 @@ class HostAgent:
         )
         require(not given, STOOD_BY_IS_THE_NODE, (self.name, process))
 
-    def start(self, unit: Unit, place: Place, pids: list[int]) -> None:
+    def start(self, unit: Unit, place: Place) -> None:
         if unit[0] in self.host.broken_for:
             self.machine.unit_failed(unit, place.generation, "it can't run here")
             return
-        pids[0] += 1
-        self.host.processes[pids[0]] = Process(pids[0], unit, place.generation)
+        pid = self.world.next_pid()
+        self.host.processes[pid] = Process(pid, unit, place.generation)
         self.world.counts["process started"] += 1
 
     def look_after(self) -> None:
-        """What the logs of pipelines say of the tasks that are this agent's to look after."""
+        """What the logs of pipelines say, as long as they can be read."""
         if self.world.log_up and self.host.reaches("control", self.world):
-            for ward in self.machine.wards():
-                if ward in self.world.done:
-                    self.machine.task_done(ward)
-            self.see_layouts()
-            self.see_fits()
-            self.tell_ends()
-
-    def asks(self) -> list[str]:
-        """Jobs of whose pipelines it is about to ask for another layout."""
-        return [one.job for one, _, request in self.looks if request is not None]
-
-    def see_layouts(self) -> None:
-        """What it has seen it may say late, and what it was about to ask for it may ask late."""
-        seen, self.looks = self.looks, []
-        for one, nodes, request in seen:
-            if request is not None:
-                self.world.layouts[one.job].say(request)
-            if nodes is not None:
-                self.machine.resized(one, nodes)
-        for one in self.machine.resizings():
-            layout = self.world.layouts.get(one.job)
-            if layout is not None and layout.runs:
-                found, asks = layout.look(one)
-                self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))
-
-    def see_fits(self) -> None:
-        """Pipelines can have as many nodes as there is room for."""
-        for one in self.machine.fittings(self.world.now_ms):
-            layout = self.world.layouts.get(one.job)
-            if layout is not None and layout.runs:
-                self.machine.fitted(one, one.nodes, one.job in KEEP_NOTHING)
-
-    def tell_ends(self) -> None:
-        """Have pipelines stopped whose jobs have ended. What it was about to say it may say late."""
-        about, self.ends = self.ends, []
-        for job, request in about:
-            self.world.layouts[job].say(request)
-            self.world.counts["pipeline told that its job has ended"] += 1
-        if not self.machine.may_start(self.world.now_ms):
-            return
-        for one in ended_jobs(self.machine.replica, self.machine.me):
-            seen = end_seen(self.world.layouts[one.job].view, AgentPlacement(one.founded_ms, one.wish))
-            if seen.request is not None:
-                self.ends.append((one.job, seen.request))
+            super().look_after()

@@ -31,8 +31,15 @@ class PipelineLayout:
         self.nodes = self.made = 0
         self.runs = False
         self.told = ""
-        self._view = PipelineView.empty(job)
         self._offset = 0
+        self._see(PipelineView.empty(job))
+
+    def _see(self, view: PipelineView) -> None:
+        """What is asked of a view is asked once."""
+        self._view = view
+        self._asked: LayoutRequest | None = view.layout_request()
+        desired = view.desired()
+        self._is_stopped = desired is not None and desired.mode is DesiredMode.STOPPED
 
     @property
     def view(self) -> PipelineView:
@@ -42,26 +49,27 @@ class PipelineLayout:
     def say(self, record: LayoutRequest | Desired) -> None:
         """One more in its control log."""
         self._offset += 1
-        self._view = evolve(self._view, Logged(self._offset, 0, record))
+        self._see(evolve(self._view, Logged(self._offset, 0, record)))
 
     def join(self, unit: Unit, pid: int, placement: AgentPlacement) -> None:
         """A process of it is there. A second task's nodes have other numbers."""
         node = unit[2] if unit[1] == TASK else 1_000 + unit[2]
         self._offset += 1
         join = NodeJoin(self._view.pipeline, node, str(pid), "sim", pid, placement=placement)
-        self._view = evolve(self._view, Logged(self._offset, 0, join))
+        self._see(evolve(self._view, Logged(self._offset, 0, join)))
 
-    def ends(self, placement: AgentPlacement, joined: bool) -> bool:
-        """Whether a process of it ends with its job: by its coordinator's command, or because it reads it before it joins."""
-        ended, desired = self._view.ended, self._view.desired()
+    def ends(self, founded_ms: int, generation: int, joined: bool) -> bool:
+        """Whether a process of it ends with its job: by its coordinator's command, or because it reads it before it joins.
+        founded_ms, generation: of its placement."""
         if joined:
-            return desired is not None and desired.mode is DesiredMode.STOPPED
-        return ended is not None and placement < ended
+            return self._is_stopped
+        ended = self._view.ended
+        return ended is not None and AgentPlacement(founded_ms, generation) < ended
 
     def begin(self, nodes: int) -> None:
         """Its processes begin anew, or end, by none of the changes that were asked for: they are answered, or come too late by
         their number."""
-        asked = self._view.layout_request()
+        asked = self._asked
         self.told = self.told if asked is None else asked.request_id
         self.nodes, self.made, self.runs = nodes, self.made + 1, nodes > 0
 
@@ -74,7 +82,7 @@ class PipelineLayout:
 
     def under_way(self) -> LayoutRequest | None:
         """The newest request that counts, unless it was answered."""
-        asked = self._view.layout_request()
+        asked = self._asked
         return None if asked is None or asked.request_id == self.told else asked
 
     def look(self, one: Resizing) -> tuple[int | None, LayoutRequest | None]:

@@ -30,7 +30,7 @@ from kcontrol.core.cluster.model import (
     ClusterPolicy,
     Scheduler,
 )
-from kcontrol.core.model import AgentPlacement
+from tests.simulation.cluster.drawn import shuffled
 from tests.simulation.cluster.faults import (
     FAULTS,
     Fault,
@@ -87,7 +87,6 @@ class ClusterSchedule:
         self.on_their_way: list[ClusterEntry] = []
         self.history: list[ClusterEntry] = []
         self.done: Counter[str] = Counter()
-        self._pids = [0]
         self._agents = 0
         self.tagged = self.random.random() < 0.4
         drawn = self.random.random() < 0.3
@@ -188,9 +187,8 @@ class ClusterSchedule:
         if self.on_their_way and world.log_up and random.random() < 0.1:
             at = random.randrange(len(self.on_their_way))
             world.append(self.on_their_way.pop(at), late=True)
-        order = list(self.hosts)
-        random.shuffle(order)
-        if self.resizes:
+        order = shuffled(random, self.hosts.copy())
+        if self.resizes and world.layouts:
             change_layouts(self)
         for host in order:
             if host.frozen_until_ms <= world.now_ms:
@@ -222,20 +220,19 @@ class ClusterSchedule:
         awake = host.agent_frozen_until_ms <= self.world.now_ms
         if host.agent is not None and awake and (not faults or self.random.random() < 0.8):
             before = len(self.world.log)
-            host.agent.act(self._pids)
-            self.history.extend(entry for entry in self.world.log[before:] if entry is not None)
-        for process in list(host.processes.values()):
-            self._run(host, process)
+            host.agent.act()
+            if len(self.world.log) > before:
+                self.history.extend(entry for entry in self.world.log[before:] if entry is not None)
+        if host.processes and self.world.log_up and host.reaches("control", self.world):
+            for process in list(host.processes.values()):
+                self._run(host, process)
 
     def _run(self, host: Host, process: Process) -> None:
         """A node joins, and goes on until a newer one has joined, or its pipeline is told that its job has ended. Of what only
         the cluster's log says it knows nothing."""
-        world = self.world
-        if not host.reaches("control", world) or not world.log_up:
-            return
-        random = self.random if world.is_active(process.unit[0]) else self._ending
-        placement = AgentPlacement(world.truth.founded_ms, process.generation)
-        if world.layouts[process.unit[0]].ends(placement, process.joined):
+        world, job = self.world, process.unit[0]
+        random = self.random if world.is_active(job) else self._ending
+        if world.layouts[job].ends(world.truth.founded_ms, process.generation, process.joined):
             if self._ending.random() < 0.5:
                 self._end_with_its_job(host, process)
         elif process.unit[1] == STANDBY:

@@ -207,7 +207,7 @@ def _who_can_not_read_writes() -> Patches:
         known = self.me.is_known_by(self.replica) or self.me.was_known_by(self.replica)
         return known or (now_ms >= self._not_before_ms and self._hears_itself(now_ms))
 
-    return (patch.object(AgentMachine, "_may_write", may_write),)
+    return (patch.object(AgentMachine, "may_write", may_write),)
 
 
 # --- jobs and places --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from random import SystemRandom
 
 import pytest
 
-from tests.simulation.cluster.__main__ import main
+from tests.simulation.cluster.__main__ import Ran, Tally, main
 from tests.simulation.cluster.faults import FAULTS
 from tests.simulation.cluster.schedule import ClusterSchedule
 
@@ -36,6 +36,20 @@ def test_a_seed_is_a_schedule() -> None:
         schedule.run()
     assert first.world.log == second.world.log
     assert first.world.counts == second.world.counts
+
+
+def test_it_is_said_where_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--schedules", "2", "--from-seed", "7", "--processes", "1", "--quiet"]) == 0
+    assert "every invariant held up to seed 8: go on with --from-seed 9" in capsys.readouterr().out
+
+
+def test_what_was_done_ahead_of_smaller_seeds_is_done_once_those_are() -> None:
+    tally = Tally(range(1, 151))
+    tally.add(Ran(range(51, 101)))
+    assert "go on with --from-seed 1" in tally.text()
+    tally.add(Ran(range(1, 51)))
+    assert "100 of 150 schedules" in tally.text()
+    assert "go on with --from-seed 101" in tally.text()
 
 
 @pytest.mark.heavy

@@ -22,6 +22,7 @@ from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Logged, NodeJoin
 from tests.simulation.cluster.invariants import OLDER_PLACEMENT, ONLY_CONFIRMED_CUT, Applied, check_entry
 from tests.simulation.cluster.layouts import PipelineLayout, running_layouts
+from tests.simulation.cluster.same_values import SameValues
 from tests.simulation.invariants import require
 
 TICK_MS = 1_000
@@ -69,7 +70,13 @@ class ClusterWorld:
         self.carried_out: Counter[tuple[str, str]] = Counter()
         self.in_vain: Counter[ClusterEntry] = Counter()
         self.is_alive: Callable[[str, str], bool] = lambda name, incarnation: False
+        self.values = SameValues()
+        self.pids = 0
         self._positions = 0
+
+    def next_pid(self) -> int:
+        self.pids += 1
+        return self.pids
 
     def append(self, entry: ClusterEntry, late: bool = False) -> str:
         """Why it was rejected. late: it was on its way for long, or came twice, so that it may have been true
@@ -78,6 +85,7 @@ class ClusterWorld:
         self.log.append(entry)
         before = self.truth
         self.truth, why = apply(before, offset, entry)
+        self.values.is_true(self.truth)
         kind = type(entry).__name__
         self.counts[f"{kind} rejected" if why else kind] += 1
         if offset % self.truth.policy.digest_every == 0:

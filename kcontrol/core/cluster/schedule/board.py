@@ -8,7 +8,7 @@ digests, nor in snapshots, and where it is missing everything is computed whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcontrol.core.cluster.model import Agent, Allocations, ClusterJob, Place, Replica, Scheduler
@@ -49,7 +49,7 @@ def load(used: int, agent: Agent) -> Load:
     return 1_000 * used // max(1, agent.slots), agent.name
 
 
-def board_of(replica: Replica, jobs: list[ClusterJob], allocations: Allocations) -> Board | None:
+def board_of(replica: Replica, jobs: Sequence[ClusterJob], allocations: Allocations) -> Board | None:
     """jobs: all active ones. None if the value is not settled, or a job has standbys, which move by other rules."""
     if any(job.standbys for job in jobs):
         return None

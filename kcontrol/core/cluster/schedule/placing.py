@@ -10,7 +10,7 @@ about; and a standby that is beside a node of its job, to where none is.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Mapping
 
 from kcontrol.core.cluster.model import (
@@ -23,7 +23,7 @@ from kcontrol.core.cluster.model import (
     TaskSpec,
     Unit,
 )
-from kcontrol.core.cluster.schedule.room import Tags
+from kcontrol.core.cluster.schedule.room import Tags, tags_of
 
 Missing = list[tuple[Unit, TaskSpec]]
 _Preference = tuple[int, int, str]
@@ -34,12 +34,12 @@ class Placing:
 
     def __init__(self, replica: Replica, offset: int) -> None:
         self.places: dict[Unit, Place] = {}
-        self.used: Counter[str] = Counter()
         self._replica = replica
         self._offset = offset
         self._agents = replica.usable()
-        self._tags = {name: frozenset(agent.tags) for name, agent in self._agents.items()}
-        self._by_job: Counter[tuple[str, str]] = Counter()
+        self.used = dict.fromkeys(self._agents, 0)
+        self._tags = {name: tags_of(agent) for name, agent in self._agents.items()}
+        self._by_job: dict[tuple[str, str], int] = {}
         self._given: dict[str, set[int]] = {}
         """By job, indices of standbys whose place a node has been given."""
         self._units: dict[str, set[Unit]] = {name: set() for name in self._agents}
@@ -65,7 +65,7 @@ class Placing:
     def _hold(self, unit: Unit, place: Place) -> None:
         agent = self.places.setdefault(unit, place).agent
         self.used[agent] += 1
-        self._by_job[unit[0], agent] += 1
+        self._by_job[unit[0], agent] = self._by_job.get((unit[0], agent), 0) + 1
         self._units[agent].add(unit)
 
     def _take(self, unit: Unit) -> None:
@@ -93,6 +93,8 @@ class Placing:
 
     def _standbys(self, job: ClusterJob) -> list[Place | None]:
         now = self._replica.allocations.get(job.name, {}).get(STANDBY, ()) if job.standbys else ()
+        if not now:
+            return []
         given = self._given.get(job.name, ())
         return [None if index in given else place for index, place in enumerate(now)]
 
@@ -144,7 +146,7 @@ class Placing:
         """Place what is missing of one job; False if agents that could not run it stand in the way."""
         heaps: dict[Tags, list[_Preference]] = {}
         for unit, task in missing:
-            tags = frozenset(task.tags)
+            tags = tags_of(task)
             if tags not in heaps:
                 heaps[tags] = [
                     self._preference(unit[0], agent) for agent in self._agents if tags <= self._tags[agent]
@@ -200,7 +202,7 @@ class Placing:
 
     def _preference(self, job: str, agent: str) -> _Preference:
         used = 1_000 * self.used[agent] // max(1, self._agents[agent].slots)
-        return self._by_job[job, agent], used, agent
+        return self._by_job.get((job, agent), 0), used, agent
 
     def _put_best(self, unit: Unit, heap: list[_Preference]) -> bool:
         refused = []
@@ -268,9 +270,9 @@ class Placing:
     # --- the result -------------------------------------------------------------------------------------
 
     def allocations(self) -> Allocations:
-        sizes: Counter[tuple[str, str]] = Counter()
+        sizes: dict[tuple[str, str], int] = {}
         for job, task, index in self.places:
-            sizes[job, task] = max(sizes[job, task], index + 1)
+            sizes[job, task] = max(sizes.get((job, task), 0), index + 1)
         found: dict[str, dict[str, tuple[Place | None, ...]]] = {}
         for (job, task), size in sorted(sizes.items()):
             places = tuple(self.places.get((job, task, index)) for index in range(size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from kcontrol.core.cluster.model import Agent, TaskSpec
@@ -15,11 +15,12 @@ def tags_of(one: Agent | TaskSpec) -> Tags:
     return frozenset(one.tags) if one.tags else NO_TAGS
 
 
-def supply_of(agents: Iterable[Agent]) -> Counter[Tags]:
+def supply_of(agents: Iterable[Agent]) -> dict[Tags, int]:
     """Slots, by the tags that their agents have."""
-    supply: Counter[Tags] = Counter()
+    supply: dict[Tags, int] = {}
     for agent in agents:
-        supply[tags_of(agent)] += agent.slots
+        tags = tags_of(agent)
+        supply[tags] = supply.get(tags, 0) + agent.slots
     return supply
 
 
@@ -28,19 +29,23 @@ class Room:
 
     def __init__(self, supply: Mapping[Tags, int]) -> None:
         self.total = sum(supply.values())
-        self._supply = sorted(supply.items(), key=lambda item: sorted(item[0]))
+        self._supply = list(supply.items())
+        if len(supply) > 1:
+            self._supply.sort(key=lambda item: sorted(item[0]))
 
     def eligible(self, tags: Tags) -> int:
         """Slots on agents with all of these tags."""
+        if not tags:
+            return self.total
         return sum(slots for has, slots in self._supply if tags <= has)
 
     def fits(self, demand: Mapping[Tags, int]) -> bool:
         """Whether so many units, by the tags that they ask for, find slots at the same time."""
         if sum(demand.values()) > self.total:
             return False
-        kinds = [(tags, n) for tags, n in sorted(demand.items(), key=lambda item: sorted(item[0])) if n]
-        if not any(tags for tags, _ in kinds):
+        if not any(tags and n for tags, n in demand.items()):
             return True
+        kinds = [(tags, n) for tags, n in sorted(demand.items(), key=lambda item: sorted(item[0])) if n]
         flow = _Flow([tags for tags, _ in kinds], self._supply)
         return all(flow.send(kind, n) for kind, (_, n) in enumerate(kinds))
 

@@ -7,10 +7,8 @@ left is shared by the scheduler's formula.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kcontrol.core.cluster.model import ClusterJob, Replica, Scheduler
-from kcontrol.core.cluster.schedule.room import Room, Tags, supply_of
+from kcontrol.core.cluster.schedule.room import Room, Tags, supply_of, tags_of
 from kcontrol.core.cluster.schedule.shares import Counts, least, level, shared_out
 
 
@@ -25,7 +23,7 @@ class Sizes:
         self._scheduler = replica.policy.scheduler
         self._room = Room(supply_of(replica.usable().values()))
         self._caps: dict[str, Counts] = {}
-        self._demand: Counter[Tags] = Counter()
+        self._demand: dict[Tags, int] = {}
         self._admit_all([job for job in replica.active() if job.name not in passed_over and job.open_tasks])
 
     # --- admission --------------------------------------------------------------------------------------
@@ -45,7 +43,7 @@ class Sizes:
     def _admit(self, job: ClusterJob) -> bool:
         caps = {}
         for task in job.placed_tasks:
-            eligible = self._room.eligible(frozenset(task.tags))
+            eligible = self._room.eligible(tags_of(task))
             caps[task.name] = eligible if task.max is None else min(task.max, eligible)
         given = shared_out(job, least(job), caps)
         if given is None or any(given[name] > caps[name] for name in given):
@@ -58,11 +56,12 @@ class Sizes:
 
     def _take(self, changes: dict[str, tuple[ClusterJob, Counts]]) -> bool:
         """Other counts for some jobs, if everything still fits."""
-        after = self._demand.copy()
+        after = dict(self._demand)
         for name, (job, given) in changes.items():
             had = self.counts.get(name, {})
             for task in job.placed_tasks:
-                after[frozenset(task.tags)] += given[task.name] - had.get(task.name, 0)
+                tags, more = tags_of(task), given[task.name] - had.get(task.name, 0)
+                after[tags] = after.get(tags, 0) + more
         if not self._room.fits(after):
             return False
         self._demand = after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from kcontrol.core.cluster import liveness as liveness_module
 from kcontrol.core.cluster.liveness import (
     Beat,
     Liveness,
@@ -12,7 +13,6 @@ from kcontrol.core.cluster.liveness import (
     differs_from_most,
     hear,
     is_heard,
-    silent,
 )
 from kcontrol.core.cluster.model import ClusterPolicy, Mark
 
@@ -24,6 +24,10 @@ def beats(liveness: Liveness, *who: Who, gap: bool = False) -> Liveness:
     for one in who:
         liveness = hear(liveness, [Beat(*one, seq=0, gap=gap and one == A, applied=0)], POLICY)
     return liveness
+
+
+def silent(liveness: Liveness, policy: ClusterPolicy) -> set[Who]:
+    return liveness_module.silent(liveness, liveness.at, policy)
 
 
 def hearing(*others: Who) -> Liveness:
