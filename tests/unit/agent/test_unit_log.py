@@ -15,8 +15,11 @@ from tests.support.processes import until
 
 UNIT: Unit = ("job", "nodes", 0)
 LOG_BYTES = 4_096
-SAYS = 'n=0; while [ ! -e "$0" ]; do n=$((n + 1)); echo "line $n"; done; echo "the end" >&2'
-"""Lines without end, until there is a file."""
+SAYS = (
+    'n=0; while [ ! -e "$0" ]; do n=$((n + 1)); echo "line $n"; done; : > "$0.heard"; '
+    'while [ ! -e "$0.ends" ]; do sleep 0.01; done; echo "the end" >&2'
+)
+"""Lines without end, until there is a file; once it was seen another, and the end when there is a third."""
 
 
 def ended(host: HostProcesses) -> EndedProcess:
@@ -44,6 +47,10 @@ def test_a_process_that_says_much_keeps_no_more_than_its_log_may_have(tmp_path: 
 
     until(was_cut_three_times, "it was cut three times", HANG_S)
     told.touch()
+    until(told.with_name("told.heard").exists, "it says no more", HANG_S)
+    # What is said while a log is cut may be lost, and this is not to be.
+    assert not host.tend(0)
+    told.with_name("told.ends").touch()
     one = ended(host)
     assert one.code == 0
     assert one.said == "the end"

@@ -65,7 +65,7 @@ def test_only_the_steps_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -
     assert found[1]["marks_ms"]["recorded"] == 4_000 - 900 + 105
     assert found[1]["phases_ms"]["ran"] == 50
     assert found[1]["work"] == [
-        {"begun_ms": 3_009, "planned_ms": 3_020, "ran_ms": 3_070, "written_ms": 3_071}
+        {"begun_ms": 3_009, "planned_ms": 3_020, "ran_ms": 3_070, "written_ms": 3_071, "held_ms": 0}
     ]
     assert found[1]["end"]["nodes"] == [{"seen_ms": 3_185, "recorded_ms": 3_205}]
 
