@@ -127,8 +127,10 @@ class CoordinatorActor:
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-        self.looks_on = self.state.at is State.COMMITTING and (
-            self.looks_on or before.at is not State.COMMITTING
+        asks = self.state.at is State.COMMITTING and before.at is not State.COMMITTING
+        # Elsewhere nothing comes of it.
+        self.looks_on = (
+            self.world.tells_epochs and self.state.at is State.COMMITTING and (asks or self.looks_on)
         )
 
     def read_one(self, prefer_steps: bool) -> bool:
