@@ -27,7 +27,7 @@ from tests.simulation.moments import Kind, Moment, Moments
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 from tests.simulation.states import MEANWHILE
-from tests.simulation.told_faults import TOLD_FAULTS
+from tests.simulation.told_faults import TOLD_FAULTS, told_of_any_step
 from tests.simulation.world import twin_of
 
 _NODES = (1, 2, 3)
@@ -367,7 +367,8 @@ def run_schedule(
     fleet = MOMENTS.at(moment).clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:
-        schedule.run(to_progress)
+        with told_of_any_step():
+            schedule.run(to_progress)
     except DamagedRecordError as error:
         raise Violation("nobody ends in DamagedRecordError by itself", str(error)) from error
     except (LookupError, ValueError, TypeError) as error:

@@ -34,6 +34,7 @@ from tests.simulation.told_faults import (
     input_comes_while_a_step_is_made,
     node_restarted_once_the_next_step_was_told,
     takeover_once_the_next_step_was_told,
+    told_of_any_step,
 )
 from tests.simulation.witness import ONE_ATTEMPT
 
@@ -48,6 +49,11 @@ def led_there(seed: int, fault: Fault) -> bool:
     spec = simulated_spec(NODES, 0, False, 0, True, False, 1, False)
     counts: Counter[str] = Counter()
     schedule = Schedule(Fleet(spec, Random(seed), 1), counts, epochs=True)
+    with told_of_any_step():
+        return _goes_there(schedule, fault, counts)
+
+
+def _goes_there(schedule: Schedule, fault: Fault, counts: Counter[str]) -> bool:
     fleet = schedule.fleet
     for _ in range(_UNTIL_TOLD):
         schedule.nothing_wrong()

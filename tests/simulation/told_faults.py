@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
+from kcontrol.core.coordinator import telling
 from kcontrol.core.coordinator.telling import LOOKING_ON
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.faults import MOST_COORDINATORS, Fault
 from tests.simulation.fleet import Fleet
+
+
+@contextmanager
+def told_of_any_step() -> Iterator[None]:
+    """Within, nodes are told of steps that could hold more, too: there is too little input here for others."""
+    with patch.object(telling, "_is_full", lambda told: True):
+        yield
 
 
 def _who_has_told(fleet: Fleet) -> CoordinatorActor | None:

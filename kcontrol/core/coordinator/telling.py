@@ -1,10 +1,9 @@
 """The next step is told to the nodes before the last one is known to be committed.
 
-What a step is made of, but for the last one's being committed, is known as soon as that is written: its input, its layout, who
-takes part in it, and, where Kafka gives each transaction an epoch of its own, under which. So nodes are given the command
-while the commit is under way; and, if the step takes as much input as it may, so that nothing would be gained by waiting,
-while they still make the one before. They read and compute by it, and write nothing before they have read the boundary of the
-step before: see docs/decisions/192-told-while-committed.md.
+What a step is made of, if it takes as much input as it may, is known before the last one is committed: its input, its layout,
+who takes part in it, and, where Kafka gives each transaction an epoch of its own, under which. So nodes are given the command
+while the commit is under way, or while they still make the one before. They read and compute by it, and write nothing before
+they have read the boundary of the step before: see docs/decisions/192-told-while-committed.md.
 """
 
 from __future__ import annotations
@@ -37,18 +36,19 @@ _TAKEN_NOTE_OF = ("asked", "holding", "stop", "checkpointing", "changing", "bala
 
 def tell_next(turn: Turn) -> None:
     """Give nodes the command for the step that follows the one under way, if nothing but that would be decided once this one is
-    committed.
+    committed, and if it can't hold more: else what comes until then would have to wait for the step after it.
 
-    While it is still being made they are told of a step that can't hold more, and only where steps are short: what a user
-    wishes for then waits for one step more. All must have said that they are at it, or the look would find them behind: of two
+    While this one is still being made they are told only where steps are short: what a user wishes for then waits for one step
+    more. All must have said that they are at it, or the look would find them behind: of two
     commands a node knows the newer.
     """
     state, current = turn.state, turn.state.current
-    early = state.at is State.ATTEMPTING
-    if current.told is not None or not state.transaction.followed or (early and not _are_short(state)):
+    if current.told is not None or not state.transaction.followed:
+        return
+    if state.at is State.ATTEMPTING and not _are_short(state):
         return
     told = _foreseen(state)
-    if told is None or (early and not _is_full(told)):
+    if told is None or not _is_full(told):
         return
     before = state.nodes.commands
     state.current = state.current.telling(replace(told, before=before))

@@ -25,6 +25,7 @@ from tests.simulation.sessions.loop import SeededLoop
 from tests.simulation.sessions.network import Weather
 from tests.simulation.sessions.processes import witnessed
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
+from tests.simulation.told_faults import told_of_any_step
 
 _CHAOS_S = (5.0, 10.0, 10.0, 20.0, 40.0)
 """How long things go wrong: one of these."""
@@ -233,5 +234,6 @@ def run_sessions(
     transaction. stages: of a step. wide: of several nodes, with state and checkpoints. Raises Violation."""
     with undisturbed(), witnessed():
         schedule = SessionsSchedule(seed, counts, likely, epochs, stages, wide)
-        schedule.run(to_progress)
+        with told_of_any_step():
+            schedule.run(to_progress)
     return schedule

@@ -67,14 +67,15 @@ def committing(spec: PipelineSpec = SPEC) -> tuple[CoordinatorDriver, CommitStep
 def told(spec: PipelineSpec = SPEC) -> tuple[CoordinatorDriver, CommitStep, StepWork]:
     """And the node is told step 3 meanwhile."""
     driver, commit = committing(spec)
-    driver.receive(9, 5)
+    driver.receive(15, 10)
     return driver, commit, shown(driver.tick())
 
 
 def test_what_comes_next_is_told_while_the_commit_is_under_way() -> None:
     driver, commit, work = told()
     assert (work.step, work.token.producer_epoch, work.reason) == (3, EPOCH + 1, Reason.RECORDS)
-    assert [(part.from_, part.to) for part in work.division] == [(9, 9), (3, 5)]
+    assert [part.from_ for part in work.division] == [9, 3]
+    assert sum(part.to - part.from_ for part in work.division) == SPEC.policy.max_records
     assert published(Command, driver.tick()) == []
     effects = answered(driver, commit, EPOCH + 1)
     assert only(AddPartitions, effects).producer_epoch == EPOCH + 1
@@ -136,12 +137,13 @@ def test_a_node_that_drops_an_attempt_is_noticed_though_it_was_told_what_comes_n
 
 def test_it_is_made_as_it_was_told_whatever_has_come_since() -> None:
     driver, commit, work = told()
-    driver.receive(12, 5)
+    driver.receive(30, 20)
     answered(driver, commit, EPOCH + 1)
     driver.feed(PartitionsAdded(driver.log.now_ms))
     driver.say(phase=NodePhase.RUNNING, attempt=work.token)
     boundary = only(CommitStep, driver.write(work)).boundary
-    assert [(piece.from_, piece.to) for piece in boundary.inputs] == [(9, 9), (3, 5)]
+    told_of = [(part.from_, part.to) for part in work.division]
+    assert [(piece.from_, piece.to) for piece in boundary.inputs] == told_of
 
 
 def test_a_node_may_be_at_it_before_the_commit_is_known_here() -> None:
@@ -150,6 +152,15 @@ def test_a_node_may_be_at_it_before_the_commit_is_known_here() -> None:
     driver.write(work)
     only(AddPartitions, answered(driver, commit, EPOCH + 1))
     assert only(CommitStep, driver.feed(PartitionsAdded(driver.log.now_ms))).boundary.token == work.token
+
+
+def test_nothing_is_told_of_a_step_that_could_hold_more() -> None:
+    driver, commit = committing()
+    driver.receive(10, 3)
+    assert published(Command, driver.tick()) == []
+    driver.receive(12, 3)
+    work = shown(answered(driver, commit, EPOCH + 1))
+    assert [(part.from_, part.to) for part in work.division] == [(9, 12), (3, 3)]
 
 
 def test_nothing_is_told_of_what_nobody_needs() -> None:
@@ -161,7 +172,7 @@ def test_nothing_is_told_of_what_nobody_needs() -> None:
 @pytest.mark.parametrize("mode", [DesiredMode.PAUSED, DesiredMode.STOPPED])
 def test_nothing_is_told_to_who_is_not_to_go_on(mode: DesiredMode) -> None:
     driver, _ = committing()
-    driver.receive(9, 5)
+    driver.receive(15, 10)
     driver.see(Desired("p", mode, "r1"))
     assert published(Command, driver.tick()) == []
 
@@ -169,7 +180,7 @@ def test_nothing_is_told_to_who_is_not_to_go_on(mode: DesiredMode) -> None:
 def test_nothing_is_told_where_a_checkpoint_comes_first() -> None:
     spec = replace(SPEC, checkpoint=CheckpointSpec("file:///saved", 60_000, 2, -1))
     driver, _ = committing(spec)
-    driver.receive(9, 5)
+    driver.receive(15, 10)
     driver.say(step=1, phase=NodePhase.RUNNING, attempt=driver.state.current.attempt.token)  # type: ignore[union-attr]
     assert published(Command, driver.tick(after_ms=60_000)) == []
 
@@ -177,7 +188,7 @@ def test_nothing_is_told_where_a_checkpoint_comes_first() -> None:
 def test_nothing_is_told_under_the_last_epochs_of_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "LAST_EPOCH", EPOCH)
     driver, _ = committing()
-    driver.receive(9, 5)
+    driver.receive(15, 10)
     assert published(Command, driver.tick()) == []
 
 
