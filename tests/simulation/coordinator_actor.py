@@ -127,11 +127,8 @@ class CoordinatorActor:
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-        asks = self.state.at is State.COMMITTING and before.at is not State.COMMITTING
-        # Elsewhere nothing comes of it.
-        self.looks_on = (
-            self.world.tells_epochs and self.state.at is State.COMMITTING and (asks or self.looks_on)
-        )
+                # Where no epochs are told nothing comes of it.
+                self.looks_on = self.world.tells_epochs and isinstance(effect, CommitStep)
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of a log; of the steps, where leaders move, only when it reads to
@@ -177,7 +174,7 @@ class CoordinatorActor:
 
     def work(self) -> bool:
         """The request reaches the broker, if nothing goes wrong on the way."""
-        if self.looks_on:
+        if self.looks_on and self.state.at is State.COMMITTING:
             self.looks_on = False
             self.tick()
             return True

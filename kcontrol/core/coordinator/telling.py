@@ -8,8 +8,6 @@ they have read the boundary of the step before: see docs/decisions/192-told-whil
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kcontrol.core.coordinator.attempt import boundary_of
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import give
@@ -30,7 +28,7 @@ LAST_EPOCH = 32_000
 """Beyond it, long before the epochs of a producer id are used up, the next one is not guessed."""
 LOOKING_ON = (State.ATTEMPTING, State.COMMITTING)
 """Where others are at work, and what comes next is looked at on each tick."""
-_TAKEN_NOTE_OF = ("asked", "holding", "stop", "checkpointing", "changing", "balancing", "trouble", "shown")
+_TAKEN_NOTE_OF = ("asked", "holding", "stop", "checkpointing", "changing", "balancing", "trouble")
 """Parts of the state by which one sees that a look was for more than the next step."""
 
 
@@ -50,8 +48,7 @@ def tell_next(turn: Turn) -> None:
     told = _foreseen(state)
     if told is None or not _is_full(told):
         return
-    before = state.nodes.commands
-    state.current = state.current.telling(replace(told, before=before))
+    state.current = state.current.telling(told)
     commands = (
         give(turn, node, CommandKind.STEP, told.plan.step, work) for node, work in enumerate(told.works)
     )
@@ -93,11 +90,9 @@ def _foreseen(state: CoordinatorState) -> ToldStep | None:
     current = after.current
     if after.at is not State.ADDING or current.attempt is None or current.plan is None:
         return None
-    return (
-        None
-        if _is_more_than_that(turn, before)
-        else ToldStep(current.plan, current.attempt.works, state.now_ms)
-    )
+    if _is_more_than_that(turn, before):
+        return None
+    return ToldStep(current.plan, current.attempt.works, state.now_ms, state.nodes.commands)
 
 
 def _is_more_than_that(turn: Turn, before: CoordinatorState) -> bool:

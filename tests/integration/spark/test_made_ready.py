@@ -84,6 +84,14 @@ async def begun(stepper: Stepper) -> tuple[StepWork, StepResult, StepWork]:
     return work, result, ahead
 
 
+async def computed(stepper: Stepper) -> tuple[StepWork, StepResult, StepWork]:
+    """As `begun`, and tasks have read and computed for the work after that: a writer of it asks for leave."""
+    writers = Writers(stepper)
+    work, result, ahead = await begun(stepper)
+    writers.await_those_of(ahead)
+    return work, result, ahead
+
+
 def uncommitted_ends(stepper: Stepper) -> dict[tuple[str, int], int]:
     topics = {output.topic for output in stepper.spec.outputs}
     return partition_ends(stepper.settings.bootstrap_servers, topics, "read_uncommitted")
@@ -160,9 +168,7 @@ def test_nothing_is_left_of_it_if_the_step_before_is_aborted(
     """And both are made anew, as one."""
 
     async def scenario(stepper: Stepper) -> None:
-        writers = Writers(stepper)
-        _, _, ahead = await begun(stepper)
-        writers.await_those_of(ahead)
+        await computed(stepper)
         stepper.engine.cancel()
         await stepper.abort()
         await stepper.engine.open(BEFORE, create=False)
@@ -194,9 +200,7 @@ def test_nothing_is_left_of_it_if_something_else_is_to_be_made(
     spark: SparkSession, run_scenario: RunScenario, query: Any
 ) -> None:
     async def scenario(stepper: Stepper) -> None:
-        writers = Writers(stepper)
-        work, result, ahead = await begun(stepper)
-        writers.await_those_of(ahead)
+        work, result, ahead = await computed(stepper)
         await commit_and_begin(stepper, work, result, ahead)
         await stepper.engine.open(work.step, create=False)
         other = await stepper.begin(ahead.step, ahead.division)
@@ -211,9 +215,7 @@ def test_an_engine_that_is_asked_for_something_else_says_so(
     spark: SparkSession, run_scenario: RunScenario
 ) -> None:
     async def scenario(stepper: Stepper) -> None:
-        writers = Writers(stepper)
-        work, result, ahead = await begun(stepper)
-        writers.await_those_of(ahead)
+        work, result, ahead = await computed(stepper)
         await commit_and_begin(stepper, work, result, ahead)
         other = await stepper.begin(ahead.step, ahead.division)
         with pytest.raises(StepFailedError, match="another attempt was begun ahead"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.canonical import digest
@@ -35,7 +34,6 @@ from kcontrol.core.cluster.model import (
     Unit,
 )
 from kcontrol.core.cluster.work import NOTHING_TO_DO, RunningUnit
-from tests.simulation.cluster.drawn import one_of, pass_over, shuffled
 from tests.simulation.cluster.invariants import (
     CUT_IS_SAVED,
     DIGESTS_AGREE,
@@ -49,6 +47,7 @@ from tests.simulation.cluster.pipelines_seen import PipelinesSeen
 from tests.simulation.cluster.same_values import SharingMachine
 from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
 from tests.simulation.cluster.world import TICK_MS, ClusterWorld
+from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
 
 LIMITS = AgentLimits(
@@ -113,7 +112,7 @@ def is_given(process: Process, agent: str, unit: Unit, place: Place) -> bool:
 class HostAgent(PipelinesSeen):
     """One process of an agent."""
 
-    def __init__(self, world: ClusterWorld, host: Host, incarnation: str, random: Random) -> None:
+    def __init__(self, world: ClusterWorld, host: Host, incarnation: str, random: Draws) -> None:
         self.incarnations = 0
         earlier = tuple(host.disk)
         me = Identity(
@@ -151,7 +150,7 @@ class HostAgent(PipelinesSeen):
         acts = self._acts.copy()
         if self.random.random() < 0.2:
             acts[-1] = self.cut_log
-        for one in shuffled(self.random, acts):
+        for one in self.random.shuffled(acts):
             one()
             if machine.ended or machine.removed:
                 self.look()
@@ -168,7 +167,7 @@ class HostAgent(PipelinesSeen):
         """What is left of an act of which nothing can come: the draws, so that the schedule is the same; and whoever sees a
         confirmed snapshot may cut the log, be it away."""
         cuts = self.random.random() < 0.2
-        pass_over(self.random, len(self._acts), 3, 3)
+        self.random.pass_over(len(self._acts), 3, 3)
         if cuts:
             self.cut_log()
 
@@ -187,10 +186,10 @@ class HostAgent(PipelinesSeen):
     # --- reading ------------------------------------------------------------------------------------------
 
     def read_some(self) -> None:
-        self.read_log(one_of(self.random, (1, 3, 100)))
+        self.read_log(self.random.one_of((1, 3, 100)))
 
     def read_some_beats(self) -> None:
-        self.read_beats(one_of(self.random, (2, 100, 100)))
+        self.read_beats(self.random.one_of((2, 100, 100)))
 
     def read_log(self, most: int) -> None:
         world = self.world

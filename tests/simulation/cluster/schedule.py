@@ -30,7 +30,6 @@ from kcontrol.core.cluster.model import (
     ClusterPolicy,
     Scheduler,
 )
-from tests.simulation.cluster.drawn import shuffled
 from tests.simulation.cluster.faults import (
     FAULTS,
     Fault,
@@ -50,6 +49,7 @@ from tests.simulation.cluster.layouts import change_layouts
 from tests.simulation.cluster.rest import not_at_rest, run_after_their_end
 from tests.simulation.cluster.users import JOBS, TAGS, User
 from tests.simulation.cluster.world import FOR_EVER_MS, TICK_MS, ClusterWorld
+from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
 
 REST_LIMIT_TICKS = 900
@@ -77,7 +77,7 @@ class ClusterSchedule:
         up_to: int | None = None,
     ) -> None:
         self.ends = ends
-        self.random = Random(seed)
+        self.random = Draws(seed)
         self._rare = Random(seed)
         self._ending = Random(f"ending {seed}")
         """For what shall not change which schedule a seed is."""
@@ -187,7 +187,7 @@ class ClusterSchedule:
         if self.on_their_way and world.log_up and random.random() < 0.1:
             at = random.randrange(len(self.on_their_way))
             world.append(self.on_their_way.pop(at), late=True)
-        order = shuffled(random, self.hosts.copy())
+        order = random.shuffled(self.hosts.copy())
         if self.resizes and world.layouts:
             change_layouts(self)
         for host in order:

@@ -13,7 +13,7 @@ from zlib import crc32
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, Layout, OutputSlice, Reason, StepBoundary, Token
 from kcontrol.core.regions.cut import Place, written_up_to
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder
-from tests.simulation.regions.draws import Draws
+from tests.simulation.draws import Draws
 
 PARTITIONS = 2
 _KEEPS = 100_000

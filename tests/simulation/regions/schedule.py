@@ -28,8 +28,8 @@ from kcontrol.core.regions.events import (
     TookOver,
 )
 from kcontrol.core.regions.model import Alarm, Region, RegionSettings, RegionState, Trigger
+from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
-from tests.simulation.regions.draws import Draws
 from tests.simulation.regions.invariants import COMES_BACK, check_event
 from tests.simulation.regions.members import Member
 

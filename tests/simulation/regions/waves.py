@@ -13,8 +13,8 @@ from kcontrol.core.regions.cut import Place
 from kcontrol.core.regions.graph import RegionGraph, refused_graph
 from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder, DrainWave
+from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
-from tests.simulation.regions.draws import Draws
 from tests.simulation.regions.pipelines import SimulatedPipeline, Topic
 from tests.simulation.regions.recomputed import Recomputed
 

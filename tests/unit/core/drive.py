@@ -11,15 +11,18 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     Assigned,
+    CommitStep,
     ControlSeen,
     CoordinatorEvent,
     EndProved,
     EndsReached,
+    Following,
     Joined,
     NodeEvent,
     PartitionsAdded,
     ProducerReady,
     Publish,
+    StepCommitted,
     StepSeen,
     Tick,
     WakeAt,
@@ -235,6 +238,12 @@ class CoordinatorDriver:
             "",
         )
         return self.see(replace(report, **changes))
+
+    def answer(self, commit: CommitStep, epoch: int) -> list[Any]:
+        """Kafka answers the commit of a step, and tells the epoch of the next transaction."""
+        logged = LoggedStep(commit.expected_offset, commit.boundary)
+        following = Following(7, epoch, logged, commit.expected_offset + 2)
+        return self.feed(StepCommitted(commit.boundary.step, self.log.now_ms, following))
 
     @property
     def status(self) -> Status:

@@ -9,10 +9,8 @@ from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     AddPartitions,
     CommitStep,
-    Following,
     InitProducer,
     PartitionsAdded,
-    StepCommitted,
     TransactionFailed,
 )
 from kcontrol.core.model import (
@@ -20,7 +18,6 @@ from kcontrol.core.model import (
     Command,
     CommandKind,
     FailureKind,
-    LoggedStep,
     NodePhase,
     StepBoundary,
     StepWork,
@@ -36,13 +33,7 @@ def _committed(
     """Step 1 is committed, and the answer tells epoch 9; what is done then."""
     work = driver.attempt(*ends)
     commit = only(CommitStep, driver.write(work))
-    return commit.boundary, work.token, _answered(driver, commit, 9)
-
-
-def _answered(driver: CoordinatorDriver, commit: CommitStep, epoch: int) -> list[object]:
-    logged = LoggedStep(commit.expected_offset, commit.boundary)
-    following = Following(7, epoch, logged, commit.expected_offset + 2)
-    return driver.feed(StepCommitted(commit.boundary.step, driver.log.now_ms, following))
+    return commit.boundary, work.token, driver.answer(commit, 9)
 
 
 def test_the_next_step_begins_under_the_epoch_that_was_told_without_fencing_or_reading() -> None:
@@ -51,7 +42,7 @@ def test_the_next_step_begins_under_the_epoch_that_was_told_without_fencing_or_r
     work = driver.attempt(8, 2)
     commit = only(CommitStep, driver.write(work))
     driver.receive(9, 3)
-    effects = _answered(driver, commit, 9)
+    effects = driver.answer(commit, 9)
     assert driver.state.steps.last == commit.boundary
     command = published(Command, effects)[0]
     assert command.work is not None
@@ -69,7 +60,7 @@ def test_a_report_that_comes_before_the_partitions_are_added_counts_then() -> No
     driver.in_place()
     commit = only(CommitStep, driver.write(driver.attempt(8, 2)))
     driver.receive(9, 3)
-    work = _shown(_answered(driver, commit, 9))
+    work = _shown(driver.answer(commit, 9))
     driver.say(phase=NodePhase.RUNNING, attempt=work.token)
     assert driver.write(work) == []
     assert only(CommitStep, driver.feed(PartitionsAdded(driver.log.now_ms))).boundary.token == work.token
@@ -86,7 +77,7 @@ def test_what_was_shown_is_taken_back_when_its_partitions_can_not_be_added() -> 
     driver.in_place()
     commit = only(CommitStep, driver.write(driver.attempt(8, 2)))
     driver.receive(9, 3)
-    work = _shown(_answered(driver, commit, 9))
+    work = _shown(driver.answer(commit, 9))
     driver.feed(TransactionFailed(FailureKind.BROKER, "away", driver.log.now_ms))
     only(InitProducer, driver.tick(after_ms=60_000))
     assert driver.state.current.attempt is None
@@ -110,7 +101,7 @@ def test_a_checkpoint_waits_until_all_nodes_have_read_the_boundary() -> None:
     work = driver.attempt(8, 2)
     commit = only(CommitStep, driver.write(work))
     driver.receive(9, 3)
-    assert published(Command, _answered(driver, commit, 9)) == []
+    assert published(Command, driver.answer(commit, 9)) == []
     told = published(Command, driver.say(phase=NodePhase.OPEN))
     assert [command.kind for command in told] == [CommandKind.CHECKPOINT]
 
@@ -139,5 +130,5 @@ def test_an_attempt_of_an_earlier_step_is_never_taken_for_the_one_that_was_commi
     commit = only(CommitStep, driver.write(work))
     driver.receive(9, 3)
     driver.say(step=0, phase=NodePhase.RUNNING, attempt=replace(work.token, attempt=work.token.attempt + 1))
-    assert published(Command, _answered(driver, commit, 9)) == []
+    assert published(Command, driver.answer(commit, 9)) == []
     assert driver.state.at is State.ASSEMBLING

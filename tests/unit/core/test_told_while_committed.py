@@ -12,10 +12,8 @@ from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     AddPartitions,
     CommitStep,
-    Following,
     InitProducer,
     PartitionsAdded,
-    StepCommitted,
     TransactionFailed,
 )
 from kcontrol.core.model import (
@@ -25,7 +23,6 @@ from kcontrol.core.model import (
     Desired,
     DesiredMode,
     FailureKind,
-    LoggedStep,
     NodePhase,
     PipelineSpec,
     Reason,
@@ -36,12 +33,6 @@ from tests.unit.core.drive import CoordinatorDriver, only, published
 from tests.unit.core.made import SPEC
 
 EPOCH = 9
-
-
-def answered(driver: CoordinatorDriver, commit: CommitStep, epoch: int) -> list[object]:
-    logged = LoggedStep(commit.expected_offset, commit.boundary)
-    following = Following(7, epoch, logged, commit.expected_offset + 2)
-    return driver.feed(StepCommitted(commit.boundary.step, driver.log.now_ms, following))
 
 
 def shown(effects: list[object]) -> StepWork:
@@ -58,7 +49,7 @@ def committing(spec: PipelineSpec = SPEC) -> tuple[CoordinatorDriver, CommitStep
     first = only(CommitStep, driver.write(driver.attempt(8, 2)))
     assert published(Command, driver.tick()) == [], "whether Kafka tells epochs is not known"
     driver.receive(9, 3)
-    work = shown(answered(driver, first, EPOCH))
+    work = shown(driver.answer(first, EPOCH))
     driver.say(phase=NodePhase.RUNNING, attempt=work.token)
     driver.feed(PartitionsAdded(driver.log.now_ms))
     return driver, only(CommitStep, driver.write(work))
@@ -77,7 +68,7 @@ def test_what_comes_next_is_told_while_the_commit_is_under_way() -> None:
     assert [part.from_ for part in work.division] == [9, 3]
     assert sum(part.to - part.from_ for part in work.division) == SPEC.policy.max_records
     assert published(Command, driver.tick()) == []
-    effects = answered(driver, commit, EPOCH + 1)
+    effects = driver.answer(commit, EPOCH + 1)
     assert only(AddPartitions, effects).producer_epoch == EPOCH + 1
     assert published(Command, effects) == []
     assert published(Command, driver.feed(PartitionsAdded(driver.log.now_ms))) == []
@@ -96,7 +87,7 @@ def made_with_a_backlog(took_ms: int = 300) -> tuple[CoordinatorDriver, StepWork
     driver.log.now_ms += took_ms
     first = only(CommitStep, driver.write(work))
     driver.receive(90, 30)
-    work = shown(answered(driver, first, EPOCH))
+    work = shown(driver.answer(first, EPOCH))
     driver.feed(PartitionsAdded(driver.log.now_ms))
     return driver, work
 
@@ -111,7 +102,7 @@ def test_a_step_that_can_not_hold_more_is_told_while_the_one_before_is_made() ->
     assert sum(part.to - part.from_ for part in following.division) == SPEC.policy.max_records
     commit = only(CommitStep, driver.write(work))
     assert published(Command, driver.tick()) == []
-    effects = answered(driver, commit, EPOCH + 1)
+    effects = driver.answer(commit, EPOCH + 1)
     assert published(Command, effects) == []
     driver.feed(PartitionsAdded(driver.log.now_ms))
     driver.say(phase=NodePhase.RUNNING, attempt=following.token)
@@ -138,7 +129,7 @@ def test_a_node_that_drops_an_attempt_is_noticed_though_it_was_told_what_comes_n
 def test_it_is_made_as_it_was_told_whatever_has_come_since() -> None:
     driver, commit, work = told()
     driver.receive(30, 20)
-    answered(driver, commit, EPOCH + 1)
+    driver.answer(commit, EPOCH + 1)
     driver.feed(PartitionsAdded(driver.log.now_ms))
     driver.say(phase=NodePhase.RUNNING, attempt=work.token)
     boundary = only(CommitStep, driver.write(work)).boundary
@@ -150,7 +141,7 @@ def test_a_node_may_be_at_it_before_the_commit_is_known_here() -> None:
     driver, commit, work = told()
     driver.say(step=2, phase=NodePhase.RUNNING, attempt=work.token)
     driver.write(work)
-    only(AddPartitions, answered(driver, commit, EPOCH + 1))
+    only(AddPartitions, driver.answer(commit, EPOCH + 1))
     assert only(CommitStep, driver.feed(PartitionsAdded(driver.log.now_ms))).boundary.token == work.token
 
 
@@ -159,14 +150,14 @@ def test_nothing_is_told_of_a_step_that_could_hold_more() -> None:
     driver.receive(10, 3)
     assert published(Command, driver.tick()) == []
     driver.receive(12, 3)
-    work = shown(answered(driver, commit, EPOCH + 1))
+    work = shown(driver.answer(commit, EPOCH + 1))
     assert [(part.from_, part.to) for part in work.division] == [(9, 12), (3, 3)]
 
 
 def test_nothing_is_told_of_what_nobody_needs() -> None:
     driver, commit = committing()
     assert published(Command, driver.tick()) == []
-    assert published(Command, answered(driver, commit, EPOCH + 1)) == []
+    assert published(Command, driver.answer(commit, EPOCH + 1)) == []
 
 
 @pytest.mark.parametrize("mode", [DesiredMode.PAUSED, DesiredMode.STOPPED])
@@ -204,7 +195,7 @@ def taken_back(driver: CoordinatorDriver, work: StepWork) -> None:
 
 def test_if_the_answer_tells_another_epoch_the_one_that_was_told_is_given_up() -> None:
     driver, commit, work = told()
-    effects = answered(driver, commit, EPOCH + 2)
+    effects = driver.answer(commit, EPOCH + 2)
     only(InitProducer, effects)
     assert published(Command, effects) == []
     driver.producer_epoch = EPOCH + 2
@@ -215,7 +206,7 @@ def test_if_the_answer_tells_another_epoch_the_one_that_was_told_is_given_up() -
 def test_if_a_node_is_another_one_since_the_epoch_that_was_told_is_given_up() -> None:
     driver, commit, _ = told()
     driver.join()
-    effects = answered(driver, commit, EPOCH + 1)
+    effects = driver.answer(commit, EPOCH + 1)
     only(InitProducer, effects)
     assert published(Command, effects) == []
 
@@ -223,7 +214,7 @@ def test_if_a_node_is_another_one_since_the_epoch_that_was_told_is_given_up() ->
 def test_if_the_definition_is_another_one_since_the_epoch_that_was_told_is_given_up() -> None:
     driver, commit, _ = told()
     driver.see(replace(SPEC, policy=replace(SPEC.policy, max_records=3)))
-    only(InitProducer, answered(driver, commit, EPOCH + 1))
+    only(InitProducer, driver.answer(commit, EPOCH + 1))
 
 
 def test_what_was_told_is_taken_back_if_the_commit_fails() -> None:
@@ -240,11 +231,11 @@ def test_what_was_told_is_taken_back_if_the_commit_fails() -> None:
 def test_a_pause_that_is_wanted_when_it_was_told_comes_after_it() -> None:
     driver, commit, work = told()
     driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
-    only(AddPartitions, answered(driver, commit, EPOCH + 1))
+    only(AddPartitions, driver.answer(commit, EPOCH + 1))
     driver.feed(PartitionsAdded(driver.log.now_ms))
     driver.say(phase=NodePhase.RUNNING, attempt=work.token)
     last = only(CommitStep, driver.write(work))
     assert published(Command, driver.tick()) == []
-    effects = answered(driver, last, EPOCH + 2)
+    effects = driver.answer(last, EPOCH + 2)
     assert driver.state.at is State.PAUSED
     assert [each.phase.value for each in published(Status, effects)] == ["paused"]

@@ -334,7 +334,6 @@ class SparkEngine:
         await_queries(len(self._bound.queries))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
-        mine = self._work.inputs(work)
         check = None if expected is None else self._replays.check(expected)
         of_input = None if check is None else check.of_input(work)
         with self._lock:
@@ -355,7 +354,8 @@ class SparkEngine:
             result = self._result(attempt, 0 if expected is None else last)
         except StepFailedError as error:
             if check is not None:
-                check.explain(error, lambda: input_slices(attempt, mine, partial(self._read_again, attempt)))
+                again = partial(self._read_again, attempt)
+                check.explain(error, lambda: input_slices(attempt, self._work.inputs(work), again))
             raise
         if check is not None:
             check.result(attempt, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from kcontrol.core.model import (
     Command,
@@ -62,7 +62,7 @@ class ToldStep:
     """By node."""
     told_ms: int
     """When they were told, by the monotonic clock."""
-    before: Mapping[int, Command] = field(default_factory=dict)
+    before: Mapping[int, Command]
     """By node, what it was told before."""
 
 

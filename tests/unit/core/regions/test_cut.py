@@ -19,7 +19,7 @@ from kcontrol.core.regions.cut import PipelineCut
 from kcontrol.core.regions.graph import RegionGraph
 from kcontrol.core.regions.model import DrainMode
 from kcontrol.core.regions.wave import DrainAnswer, DrainOrder
-from tests.simulation.regions.draws import Draws
+from tests.simulation.draws import Draws
 from tests.simulation.regions.pipelines import SimulatedPipeline, Topic
 
 RAW, MADE = "raw", "made"

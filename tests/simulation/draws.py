@@ -50,3 +50,22 @@ class Draws(Random):
             mixed.append(left[drawn])
             left[drawn] = left[last]
         return mixed
+
+    def shuffled(self, these: list[_T]) -> list[_T]:
+        """These, in place, in the order of `shuffle`."""
+        drawn_bits = self.getrandbits
+        for at in range(len(these) - 1, 0, -1):
+            bits = (at + 1).bit_length()
+            other = drawn_bits(bits)
+            while other > at:
+                other = drawn_bits(bits)
+            these[at], these[other] = these[other], these[at]
+        return these
+
+    def pass_over(self, count: int, *counts: int) -> None:
+        """The draws of shuffling so many, and of one of so many each."""
+        drawn_bits = self.getrandbits
+        for most in (*range(count, 1, -1), *counts):
+            bits = most.bit_length()
+            while drawn_bits(bits) >= most:
+                pass
