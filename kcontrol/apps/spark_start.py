@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.session.beside import beside_session
 from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.apps.supervisor.anew import end_spark
 
@@ -57,6 +58,6 @@ class SparkStart:
 
     def _run(self, made: Future[SparkSession]) -> None:
         try:
-            made.set_result(session(self._app_name, self._master, hushed=True))
+            made.set_result(session(self._app_name, self._master, hushed=True, launched=beside_session))
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the session is awaited
             made.set_exception(error)

@@ -24,8 +24,8 @@ from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.regions.following import RegionsFollower
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
-from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.listening import listen
+from kcontrol.cli.options import cluster_option, debug_option, json_option, listen_options
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Blocked
 

@@ -32,8 +32,8 @@ from kcontrol.cli.delivery_targets import (
     target_of,
     this_process,
 )
-from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.listening import listen
+from kcontrol.cli.options import cluster_option, debug_option, json_option, listen_options
 from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.errors import NotFoundError
 from kcontrol.views.deliveries import ToldDelivery

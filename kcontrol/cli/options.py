@@ -33,6 +33,40 @@ def find_cluster(bootstrap_servers: str | None) -> ClusterSettings:
     return resolve_settings(bootstrap_servers, os.environ, Path.cwd())
 
 
+def listen_options(what: str, prefix: str, default_port: int | None) -> Callable[[_Command], _Command]:
+    """--PREFIXhost, --PREFIXport and --token-file, as the parameters `host`, `port` and
+    `token_file`; `what` is served."""
+
+    def add(command: _Command) -> _Command:
+        default = f"Default: {default_port}." if default_port is not None else "Default: nothing is served."
+        for option in (
+            click.option(
+                "--token-file",
+                type=click.Path(path_type=Path),
+                help="File with the bearer token that every request must hold. Needed for any --host but "
+                "this machine's own.",
+            ),
+            click.option(
+                f"--{prefix}port",
+                "port",
+                type=click.IntRange(0, 65535),
+                default=default_port,
+                help=f"Port of {what}; 0: a free one. {default}",
+            ),
+            click.option(
+                f"--{prefix}host",
+                "host",
+                default="127.0.0.1",
+                show_default=True,
+                help=f"Address of {what} on this machine.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
 def work_dir_option(command: _Command) -> _Command:
     """--work-dir, for what looks for what nodes of this machine have: see `nodes_dir`."""
     return click.option(

@@ -17,8 +17,8 @@ from kcontrol.apps.query_scratch import scratch
 from kcontrol.apps.query_server import serve_questions
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
-from kcontrol.cli.listening import listen, listen_options, run_listening
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.listening import listen, run_listening
+from kcontrol.cli.options import cluster_option, debug_option, json_option, listen_options
 from kcontrol.cli.query import own_places, session_options
 from kcontrol.requests.table_questions import TableLimits
 from kcontrol.settings.cluster import ClusterSettings

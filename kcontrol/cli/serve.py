@@ -22,8 +22,15 @@ from kcontrol.apps.regions.rollbacks import rollbacks_of
 from kcontrol.apps.reset import resets_of
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
-from kcontrol.cli.listening import listen, listen_options, run_listening
-from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option, nodes_dir
+from kcontrol.cli.listening import listen, run_listening
+from kcontrol.cli.options import (
+    cluster_option,
+    debug_option,
+    json_option,
+    listen_options,
+    look_option,
+    nodes_dir,
+)
 from kcontrol.cli.push_options import push_options, with_push_limits
 from kcontrol.requests.region_rollbacks import no_rollbacks
 from kcontrol.requests.resets import no_resets

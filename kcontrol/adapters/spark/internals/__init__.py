@@ -19,6 +19,7 @@ from kcontrol.adapters.spark.internals.checking import (
     lacking_for_shards,
 )
 from kcontrol.adapters.spark.internals.errors import Thrown, thrown_by
+from kcontrol.adapters.spark.internals.first_uses import first_compiler, first_parser, first_reflection
 from kcontrol.adapters.spark.internals.frames import (
     PlannedFrame,
     analyzed,
@@ -33,6 +34,7 @@ from kcontrol.adapters.spark.internals.kept import (
     StoreIds,
     lacking_for_kept,
 )
+from kcontrol.adapters.spark.internals.known_names import know_names
 from kcontrol.adapters.spark.internals.local_rights import set_rights_without_processes
 from kcontrol.adapters.spark.internals.plan_tree import ATTRIBUTE, PlanExpression, PlanNode, plan_of
 from kcontrol.adapters.spark.internals.queries import execution_of
@@ -100,6 +102,9 @@ __all__ = [
     "check_version",
     "execution_of",
     "field_of",
+    "first_compiler",
+    "first_parser",
+    "first_reflection",
     "gateway_of",
     "hadoop_configuration",
     "has_field",
@@ -107,6 +112,7 @@ __all__ = [
     "java_session",
     "jvm",
     "jvm_class",
+    "know_names",
     "lack_of",
     "lacking_for_kept",
     "lacking_for_shards",

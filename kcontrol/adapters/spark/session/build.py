@@ -6,12 +6,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.internals import check, check_version, jvm, own_gateway
+from kcontrol.adapters.spark.internals import check, check_version, jvm, know_names, own_gateway
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.session.compilers import (
@@ -51,14 +52,17 @@ def session(
     settings: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
     hushed: bool = False,
+    launched: Callable[[Any], object] | None = None,
 ) -> SparkSession:
     """Make (or get) the Spark session of this process with everything set that kcontrol needs.
 
     master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
     settings: more Spark settings; they win over kcontrol's where those only concern speed.
     hushed: what Java and PySpark's daemons say on standard error is handed on without their noise: for
-    kcontrol's commands. Raises SparkSettingError when `settings` or `master` contradict what correctness
-    needs, or for another PySpark than 4.3; JavaError without a Java that Spark runs on.
+    kcontrol's commands. launched: called with the gateway of the JVM as soon as that has started, if it is hushed.
+
+    Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
+    JavaError without a Java that Spark runs on.
     """
     check_version()
     extra = dict(settings or {})
@@ -88,7 +92,12 @@ def session(
             launch_hushed(
                 {"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values}
             )
-        let_compilers_give_way(own_gateway(), niceness)
+        gateway = own_gateway()
+        let_compilers_give_way(gateway, niceness)
+        if gateway is not None:
+            know_names(gateway)
+            if launched is not None:
+                launched(gateway)
         spark = builder.getOrCreate()
     let_compilers_give_way(own_gateway(), niceness)
     check(spark)

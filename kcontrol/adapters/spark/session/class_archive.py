@@ -20,7 +20,7 @@ from kcontrol.errors import JavaError
 from kcontrol.settings.places import cache_home
 from kcontrol.settings.scratch import scratch_directory
 
-TRAINING_MODULE = "kcontrol.adapters.spark.session.class_training"
+TRAINING_MODULE = "kcontrol.apps.class_training"
 TRAINING_TIMEOUT_S = 300.0
 """Of each try."""
 TRIES = 2
