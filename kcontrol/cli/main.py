@@ -142,8 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `kcontrol` command; always ends the process."""
     hand_over_soon()
     asked = sys.argv[1:] if arguments is None else arguments
-    if asked[:1] == ["node"] and not {"-h", "--help"} & {*asked}:
-        # It imports beside this process, which takes as long to come to where it needs it.
+    if asked[:1] == ["node"] and not {"-h", "--help", "--standby"} & {*asked}:
+        # It imports beside this process, which takes as long to come to where it needs it. Who is to stand by is often
+        # started when another takes over, and lets that one go first.
         from kcontrol.adapters.spark.session.fork_server.process import early
 
         early.begin()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.session import class_archive
 from kcontrol.errors import JavaError
 
@@ -43,3 +44,22 @@ def test_when_no_try_leaves_one_it_is_said_how_the_last_one_ended(trained_by: Pa
     with pytest.raises(JavaError, match=r"ended with 1 and said: no more memory"):
         class_archive.make_archive()
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_archive_of_another_training_is_made_anew_and_deleted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(class_archive, "cache_home", lambda: tmp_path)
+    java = find_java()
+    path = class_archive.archive_path(java)
+    of_before = [path.with_stem(path.stem.rpartition("-")[0]), path.with_stem(f"{path.stem}0")]
+    other_spark = path.with_stem("spark-4.3.0-another")
+    for each in (*of_before, other_spark):
+        each.write_bytes(b"classes")
+    assert class_archive.start_options(java) == ""
+    module = tmp_path / "training_of_a_test.py"
+    module.write_text("import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('classes')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(class_archive, "TRAINING_MODULE", module.stem)
+    assert class_archive.make_archive() == path
+    assert sorted(tmp_path.glob("*.jsa")) == sorted([path, other_spark])

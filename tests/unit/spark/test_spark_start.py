@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ class Sessions:
         self.begun, self.may_be = threading.Event(), threading.Event()
         self._error = error
 
-    def session(self, name: str, master: str | None, *, hushed: bool) -> Any:
+    def session(self, name: str, master: str | None, *, hushed: bool, launched: Callable[[Any], Any]) -> Any:
         assert hushed
+        assert launched is spark_start.beside_session
         self.asked.append((name, master))
         self.begun.set()
         assert self.may_be.wait(HANG_S)

@@ -24,6 +24,8 @@ TRAINING_MODULE = "kcontrol.apps.class_training"
 TRAINING_TIMEOUT_S = 300.0
 """Of each try."""
 TRIES = 2
+TRAINED_BY = 2
+"""Goes up when another training leaves other classes: an archive of before is made anew, and deleted then."""
 SCRATCH = "classes"
 """What the directories beside it are called in which it is made."""
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -38,7 +40,7 @@ def archive_path(java: Java) -> Path:
     parts = (Path(pyspark.__file__).resolve().parent / "jars", java.executable.resolve())
     text = "\n".join(f"{part} {int(part.stat().st_mtime)}" for part in parts)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return cache_home() / f"spark-{pyspark.__version__}-{digest[:16]}.jsa"
+    return cache_home() / f"spark-{pyspark.__version__}-{digest[:16]}-{TRAINED_BY}.jsa"
 
 
 def start_options(java: Java) -> str:
@@ -66,10 +68,19 @@ def make_archive(timeout_s: float = TRAINING_TIMEOUT_S) -> Path:
             made = scratch / path.name
             done = _train(made, timeout_s)
             if done.returncode == 0 and made.is_file():
-                return made.replace(path)
+                made.replace(path)
+                _delete_earlier(path)
+                return path
     ended = f"the process that makes it ended with {done.returncode}"
     said = done.stderr[-_SHOWN_CHARACTERS:].strip()
     raise JavaError(f"Java's class archive could not be made: {ended}{' and said: ' if said else ''}{said}")
+
+
+def _delete_earlier(path: Path) -> None:
+    """Archives of the same Spark and Java by another training. A JVM that runs keeps what it has mapped."""
+    name = path.stem.rpartition("-")[0]
+    for earlier in {*path.parent.glob(f"{name}.jsa"), *path.parent.glob(f"{name}-*.jsa")} - {path}:
+        earlier.unlink(missing_ok=True)
 
 
 def _train(made: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
