@@ -8,7 +8,6 @@ from enum import Enum
 from uuid import uuid4
 
 from kcontrol.core.cluster.model import ClusterJob
-from kcontrol.core.cluster.resize_wards import last_word
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import AgentPlacement, LayoutRequest
 from kcontrol.errors import ConfigurationError
@@ -42,6 +41,12 @@ class LayoutSeen:
     request: LayoutRequest | None = None
     why: str = ""
     is_last: bool = False
+
+
+def last_word(wish: AgentPlacement) -> AgentPlacement:
+    """The wish of the last request of an entry, which asks for nothing: from then on nothing that the entry asks for counts.
+    The next entry about the job is at that offset at the earliest."""
+    return replace(wish, generation=wish.generation + 1)
 
 
 def layout_seen(projection: PipelineProjection, wanted: int, wish: AgentPlacement, now_ms: int) -> LayoutSeen:

@@ -4,7 +4,7 @@ them. As every duty it follows from the value."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import JobResized
@@ -12,7 +12,6 @@ from kcontrol.core.cluster.looked_up import looked_up
 from kcontrol.core.cluster.model import ClusterJob, Replica
 from kcontrol.core.cluster.resizing import is_known
 from kcontrol.core.cluster.wards import warden
-from kcontrol.core.model import AgentPlacement
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,12 +29,6 @@ class Resizing:
     def seen(self, nodes: int) -> JobResized:
         """What is to be said once its pipeline was looked at, and has so many."""
         return JobResized(self.job, self.revision, self.as_of, nodes)
-
-
-def last_word(wish: AgentPlacement) -> AgentPlacement:
-    """The wish of the last request of an entry, which asks for nothing: from then on nothing that the entry asks for counts.
-    The next entry about the job is at that offset at the earliest."""
-    return replace(wish, generation=wish.generation + 1)
 
 
 def resizings(replica: Replica, me: Identity) -> tuple[Resizing, ...]:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.model import Unit
-from kcontrol.core.cluster.resize_wards import Resizing, last_word
+from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, LayoutRequest, Logged, NodeJoin
+from kcontrol.requests.resizing import last_word
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
