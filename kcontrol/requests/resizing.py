@@ -8,6 +8,7 @@ from enum import Enum
 from uuid import uuid4
 
 from kcontrol.core.cluster.model import ClusterJob
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import AgentPlacement, LayoutRequest
 from kcontrol.errors import ConfigurationError
 from kcontrol.requests.layout_requests import is_at_work, live_change, next_number
@@ -33,11 +34,19 @@ class ForAgents(Enum):
 @dataclass(frozen=True, slots=True)
 class LayoutSeen:
     """What its log says of a pipeline that is to have another number of nodes. nodes: how many it has, if no change is under
-    way; else None. request: what is to be asked for now. why: what is waited for, or why nothing can be asked for."""
+    way; else None. request: what is to be asked for now. why: what is waited for, or why nothing can be asked for. is_last:
+    request asks for nothing, and is to be in the log before it is said how many nodes there are."""
 
     nodes: int | None = None
     request: LayoutRequest | None = None
     why: str = ""
+    is_last: bool = False
+
+
+def last_word(wish: AgentPlacement) -> AgentPlacement:
+    """The wish of the last request of an entry, which asks for nothing: from then on nothing that the entry asks for counts.
+    The next entry about the job is at that offset at the earliest."""
+    return replace(wish, generation=wish.generation + 1)
 
 
 def layout_seen(projection: PipelineProjection, wanted: int, wish: AgentPlacement, now_ms: int) -> LayoutSeen:
@@ -45,19 +54,39 @@ def layout_seen(projection: PipelineProjection, wanted: int, wish: AgentPlacemen
     log that wants so many. now_ms: by the wall clock.
 
     Nothing is said before the pipeline's log holds a request of this entry, be it that nothing is wanted: until then what an
-    older entry asks for, of somebody who has not read this one, may still come and count.
+    older entry asks for, of somebody who has not read this one, may still come and count. That there are as many as are wanted
+    is said only once nothing can be asked for by this entry either, of somebody who does not know that it was said.
     """
     view, steps = projection.view, projection.committed
-    if view.wish is not None and wish < view.wish:
+    if view.wish is not None and last_word(wish) < view.wish:
         return LayoutSeen(why="the job was changed since")
+    is_said = view.wish == last_word(wish)
     nothing = LayoutRequest(projection.pipeline, uuid4().hex, next_number(steps), 0, 0, wish=wish)
     asked = view.layout_request()
     if asked is not None and _is_under_way(projection, asked):
-        if asked.nodes in (0, wanted) or asked.replaced or asked.owners or asked.left or asked.whole:
+        if (
+            is_said
+            or asked.nodes in (0, wanted)
+            or asked.replaced
+            or asked.owners
+            or asked.left
+            or asked.whole
+        ):
             return LayoutSeen(why="a change of its layout is under way")
         return LayoutSeen(request=nothing)
+    if is_said:
+        return LayoutSeen(nodes_in_force(view, steps))
     found = _unasked(projection, wanted, wish, now_ms)
-    return found if view.wish == wish else LayoutSeen(request=found.request or nothing, why=found.why)
+    if view.wish != wish:
+        return LayoutSeen(request=found.request or nothing, why=found.why)
+    return _with_the_last(view, found, wish) if found.nodes == wanted else found
+
+
+def _with_the_last(view: PipelineView, found: LayoutSeen, wish: AgentPlacement) -> LayoutSeen:
+    """The newest request, which was answered, once more: by its id it is answered again, and nobody sees another."""
+    newest = view.user_layout_request()
+    assert newest is not None, "it is of this wish, if it is of no other"
+    return replace(found, request=replace(newest, wish=last_word(wish)), is_last=True)
 
 
 def _unasked(projection: PipelineProjection, wanted: int, wish: AgentPlacement, now_ms: int) -> LayoutSeen:

@@ -91,16 +91,17 @@ class ResizeWarden:
             return None
         wish = AgentPlacement(one.founded_ms, one.wish)
         found = layout_seen(logs, one.nodes, wish, self._clock.now_ms())
-        now_ms = self._clock.monotonic_ms()
-        withdraws = found.request is not None and not found.request.nodes
-        if found.request is not None and (withdraws or now_ms >= asked.not_before_ms) and self._may_ask():
-            if not withdraws:  # What is wanted is asked for as soon as that is answered.
+        request, now_ms = found.request, self._clock.monotonic_ms()
+        changes = request is not None and request.nodes > 0 and not found.is_last
+        asks = request is not None and (not changes or now_ms >= asked.not_before_ms) and self._may_ask()
+        if request is not None and asks:
+            if changes:  # What is wanted is asked for as soon as a withdrawal is answered.
                 asked.times += 1
                 asked.not_before_ms = now_ms + AGAIN.wait_ms(asked.times)
-            await logs.control.append([found.request])
+            await logs.control.append([request])
         if found.why:
             _log.info("job %s is to have %d nodes: %s", one.job, one.nodes, found.why)
-        return found.nodes
+        return None if found.is_last and not asks else found.nodes
 
 
 def _key(one: Resizing) -> _Key:

@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
-from tests.simulation.cluster.faults import FAULTS
+from tests.simulation.cluster.faults import FAULTS, IN_NO_DRAW
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
 
 _CHUNK = 50
 _COLLECT = 10
 _PROGRESS_S = 60
+_BY_NAME = {fault.__name__: fault for fault in (*FAULTS, *IN_NO_DRAW)}
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Ran:
 def run_chunk(seeds: range, likely: tuple[str, ...] = ()) -> Ran:
     """Garbage is collected between schedules, each of which leaves little: looked for while one runs, it is not found."""
     ran, began_s = Ran(seeds), _user_s()
-    wanted = [fault for fault in FAULTS if fault.__name__ in likely]
+    wanted = [fault for name, fault in _BY_NAME.items() if name in likely]
     gc.disable()
     try:
         for seed in seeds:
@@ -110,12 +111,11 @@ class Tally:
 def main(arguments: Sequence[str]) -> int:
     """Run, print, and say whether all invariants held."""
     options = _options(arguments)
-    likely = tuple(filter(None, options.likely.split(",")))
     seeds = range(options.seed, options.seed + options.schedules)
     chunks = [seeds[begin : begin + _CHUNK] for begin in range(0, len(seeds), _CHUNK)]
     tally = Tally(seeds)
     with ProcessPoolExecutor(options.processes) as pool:
-        for future in as_completed([pool.submit(run_chunk, chunk, likely) for chunk in chunks]):
+        for future in as_completed([pool.submit(run_chunk, chunk, options.likely) for chunk in chunks]):
             ran = future.result()
             if ran.violation:
                 _say(ran.violation)
@@ -144,7 +144,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--likely", default="", metavar="FAULT,...", help="faults that every schedule has")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--quiet", action="store_true", help="print neither progress nor what was covered")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.likely = tuple(filter(None, options.likely.split(",")))
+    if unknown := {*options.likely} - {*_BY_NAME}:
+        parser.error(
+            f"no fault is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(_BY_NAME))}"
+        )
+    return options
 
 
 def _say(line: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.agent import SavedReplica
-from kcontrol.core.cluster.entries import Leave, Prepare, ProposeSnapshot
+from kcontrol.core.cluster.entries import Leave, Prepare, ProposeSnapshot, SubmitJob
 from kcontrol.core.cluster.model import STANDBY, Mark
 from tests.simulation.cluster.hosts import WAYS, Host
 from tests.simulation.cluster.world import TICK_MS
@@ -285,6 +286,34 @@ def asker_frozen(s: ClusterSchedule) -> bool:
     return True
 
 
+def warden_reads_late(s: ClusterSchedule) -> bool:
+    """Whoever sees to it that a job gets another number of nodes can't read the cluster's log for a while, and reaches all
+    else. In no draw of faults, as it is for jobs that are resized."""
+    seeing = [host for host in s.hosts if host.agent is not None and host.agent.machine.resizings()]
+    if not seeing:
+        return False
+    host = s.resizing.choice(seeing)
+    until_ms = s.world.now_ms + s.resizing.choice((15, 40, 120)) * TICK_MS
+    host.cut_until_ms["log read"] = until_ms
+    s.trouble(host, until_ms)
+    return True
+
+
+def resized_job_begins_anew(s: ClusterSchedule) -> bool:
+    """A job that has got another number of nodes is submitted with yet another, by which its processes begin anew. In no draw
+    of faults either."""
+    jobs = [job for job in s.world.truth.active() if job.resizable and not job.kept]
+    resized = sorted(job.name for job in jobs if s.world.layouts[job.name].view.wish is not None)
+    if not resized:
+        return False
+    job, as_of = s.world.truth.jobs[s.resizing.choice(resized)], len(s.world.log) - 1
+    nodes = s.resizing.choice([one for one in (1, 2, 3, 4) if one != job.nodes])
+    task = replace(job.tasks[0], min=nodes, max=nodes)
+    more = job.task_scheduler, job.percentage
+    s.say(SubmitJob(job.name, f"anew-{as_of}", as_of, job.package, (task,), *more))
+    return True
+
+
 def snapshot_lost(s: ClusterSchedule) -> bool:
     """What its author took for stored can't be read, as whoever reads it first finds out."""
     proposed = s.world.truth.proposed
@@ -318,3 +347,5 @@ FAULTS: tuple[Fault, ...] = (
     late_report,
     wrong_snapshot,
 )
+IN_NO_DRAW: tuple[Fault, ...] = (asker_frozen, warden_reads_late, resized_job_begins_anew)
+"""Schedules have these only if they are said to be likely."""

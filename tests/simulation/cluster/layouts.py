@@ -3,12 +3,14 @@ whom the change is about are there; and their ends, of which they are told."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.model import Unit
 from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, LayoutRequest, Logged, NodeJoin
+from kcontrol.requests.resizing import last_word
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -88,19 +90,31 @@ class PipelineLayout:
     def look(self, one: Resizing) -> tuple[int | None, LayoutRequest | None]:
         """As `layout_seen`: how many nodes there are, if no change is under way, and what is to be asked for."""
         wish = AgentPlacement(one.founded_ms, one.wish)
-        if self._view.wish is not None and wish < self._view.wish:
+        if self._view.wish is not None and last_word(wish) < self._view.wish:
             return None, None
-        asked = self.under_way()
+        asked, is_said = self.under_way(), self._view.wish == last_word(wish)
         if asked is not None:
-            return None, None if asked.nodes in (0, one.nodes) else self._request(wish, 0)
-        is_last = self._view.wish == wish
+            return None, None if is_said or asked.nodes in (0, one.nodes) else self._request(wish, 0)
+        if is_said:
+            return self.nodes, None
+        is_newest = self._view.wish == wish
         if self.nodes == one.nodes:
-            return (self.nodes, None) if is_last else (None, self._request(wish, 0))
-        return self.nodes if is_last else None, self._request(wish, one.nodes)
+            return (self.nodes, self._last(wish)) if is_newest else (None, self._request(wish, 0))
+        return self.nodes if is_newest else None, self._request(wish, one.nodes)
+
+    def _last(self, wish: AgentPlacement) -> LayoutRequest | None:
+        """What was answered, once more: by its id it is answered again."""
+        newest = self._view.user_layout_request()
+        return None if newest is None else replace(newest, wish=last_word(wish))
 
     def _request(self, wish: AgentPlacement, nodes: int) -> LayoutRequest:
         name = f"{wish.generation}-{nodes}-{self._offset}"
         return LayoutRequest(self._view.pipeline, name, self.made + 1, nodes, 0, wish=wish)
+
+
+def asks_for_nothing(one: Resizing, request: LayoutRequest | None) -> bool:
+    """Whether it is the last request for an entry, before it is said how many nodes there are."""
+    return request is not None and request.wish == last_word(AgentPlacement(one.founded_ms, one.wish))
 
 
 def change_layouts(s: ClusterSchedule) -> None:

@@ -11,7 +11,7 @@ from kcontrol.core.cluster.resize_wards import Resizing
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import AgentPlacement, Desired, LayoutRequest
 from kcontrol.requests.endings import end_seen
-from tests.simulation.cluster.layouts import KEEP_NOTHING, PipelineLayout
+from tests.simulation.cluster.layouts import KEEP_NOTHING, PipelineLayout, asks_for_nothing
 from tests.simulation.cluster.same_values import SharingMachine
 
 if TYPE_CHECKING:
@@ -63,7 +63,11 @@ class PipelinesSeen:
 
     def asks(self) -> list[str]:
         """Jobs of whose pipelines it is about to ask for another layout."""
-        return [one.job for one, _, request in self.looks if request is not None]
+        return [
+            one.job
+            for one, _, request in self.looks
+            if request is not None and not asks_for_nothing(one, request)
+        ]
 
     def see_layouts(self) -> None:
         """What it has seen it may say late, and what it was about to ask for it may ask late."""
@@ -80,7 +84,9 @@ class PipelinesSeen:
             layout = self.world.layouts.get(one.job)
             if layout is not None and layout.runs:
                 found, asks = layout.look(one)
-                self.looks.append((one, found, asks if self.machine.may_start(self.world.now_ms) else None))
+                if not self.machine.may_start(self.world.now_ms):
+                    found, asks = (None if asks_for_nothing(one, asks) else found), None
+                self.looks.append((one, found, asks))
 
     def see_fits(self) -> None:
         """Pipelines can have as many nodes as there is room for."""

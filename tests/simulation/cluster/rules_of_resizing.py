@@ -16,7 +16,7 @@ from kcontrol.core.model import LayoutRequest
 from tests.simulation.breaking import Patches
 from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
-from tests.simulation.cluster.layouts import ONLY_WHILE_RESIZED, PipelineLayout
+from tests.simulation.cluster.layouts import ONLY_WHILE_RESIZED, PipelineLayout, asks_for_nothing
 from tests.simulation.cluster.rule import ClusterRule
 
 
@@ -71,6 +71,15 @@ def _where_nothing_is_to_be_done_nothing_is_asked_for() -> Patches:
     return (patch.object(PipelineLayout, "look", look),)
 
 
+def _what_an_entry_asks_for_counts_once_it_is_carried_out() -> Patches:
+    def look(self: PipelineLayout, one: Resizing) -> tuple[int | None, LayoutRequest | None]:
+        nodes, request = right(self, one)
+        return nodes, None if asks_for_nothing(one, request) else request
+
+    right = PipelineLayout.look
+    return (patch.object(PipelineLayout, "look", look),)
+
+
 def _who_is_submitted_again_is_not_resized() -> Patches:
     def resumed(known: ClusterJob | None, job: ClusterJob) -> ClusterJob:
         return job if known is not None and not known.active else right(known, job)
@@ -102,6 +111,13 @@ RULES_OF_RESIZING = (
         (ONLY_WHILE_RESIZED, inv.COMES_TO_REST, inv.KEEPS_LAYOUT),
         (faults.asker_frozen,),
         begin=279,
+        resizes=True,
+    ),
+    ClusterRule(
+        _what_an_entry_asks_for_counts_once_it_is_carried_out,
+        (ONLY_WHILE_RESIZED,),
+        (faults.warden_reads_late, faults.resized_job_begins_anew),
+        begin=119,
         resizes=True,
     ),
     ClusterRule(

@@ -41,32 +41,56 @@ class Logs:
         return True
 
 
-def test_what_is_wanted_is_asked_for_as_soon_as_a_withdrawal_is_answered_and_then_not_again_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    logs, again = Logs(), replace(THREE, request_id="again")
-    looks = iter(
-        [
-            LayoutSeen(request=WITHDRAWN),
-            LayoutSeen(why="a change of its layout is under way"),
-            LayoutSeen(2, request=THREE),
-            LayoutSeen(2, request=again),
-        ]
-    )
+def _warden(
+    monkeypatch: pytest.MonkeyPatch, logs: Logs, seen: list[LayoutSeen], *may_ask: bool
+) -> ResizeWarden:
+    """may_ask: the first times; then it may."""
 
     @asynccontextmanager
     async def pipeline_logs(_settings: ClusterSettings, _pipeline: str) -> AsyncIterator[Logs]:
         yield logs
 
-    async def play() -> None:
-        warden = ResizeWarden(ClusterSettings(bootstrap_servers="nowhere:1"), lambda: True, every_ms=0)
-        seen = [await warden.seen([ONE]) for _ in range(4)]
-        assert seen == [[], [], [(ONE, 2)], [(ONE, 2)]]
-
+    looks, told = iter(seen), iter(may_ask)
     monkeypatch.setattr(resizing, "pipeline_logs", pipeline_logs)
     monkeypatch.setattr(resizing, "TIMEOUT_S", HANG_S)
     monkeypatch.setattr(resizing, "layout_seen", lambda *_: next(looks))
+    return ResizeWarden(ClusterSettings(bootstrap_servers="nowhere:1"), lambda: next(told, True), every_ms=0)
+
+
+def test_what_is_wanted_is_asked_for_as_soon_as_a_withdrawal_is_answered_and_then_not_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs, again = Logs(), replace(THREE, request_id="again")
+    looks = [
+        LayoutSeen(request=WITHDRAWN),
+        LayoutSeen(why="a change of its layout is under way"),
+        LayoutSeen(2, request=THREE),
+        LayoutSeen(2, request=again),
+    ]
+
+    async def play() -> None:
+        warden = _warden(monkeypatch, logs, looks)
+        seen = [await warden.seen([ONE]) for _ in range(4)]
+        assert seen == [[], [], [(ONE, 2)], [(ONE, 2)]]
+
     asyncio.run(play())
     assert logs.written == [WITHDRAWN, THREE], (
         "what was refused or given up is asked for again after a minute"
     )
+
+
+def test_that_there_are_as_many_as_are_wanted_is_said_once_the_last_word_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs, last = Logs(), replace(THREE, wish=replace(WISH, generation=41))
+    looks = [LayoutSeen(2, request=THREE), *2 * [LayoutSeen(3, request=last, is_last=True)]]
+
+    async def play() -> None:
+        warden = _warden(monkeypatch, logs, looks, True, False)
+        assert await warden.seen([ONE]) == [(ONE, 2)]
+        assert await warden.seen([ONE]) == [], "what it knows of the cluster is old"
+        assert logs.written == [THREE]
+        assert await warden.seen([ONE]) == [(ONE, 3)], "at once, though it has asked a moment ago"
+
+    asyncio.run(play())
+    assert logs.written == [THREE, last]

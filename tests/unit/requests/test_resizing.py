@@ -33,12 +33,22 @@ def _more(found: PipelineProjection, record: object) -> None:
 
 
 WISH = AgentPlacement(5, 40)
+LAST = AgentPlacement(5, 41)
 NONE = LayoutRequest("p", "w", 1, 0, 0, wish=WISH)
 """Nothing is asked for, and nothing older counts any more."""
 
 
 def looked(found: PipelineProjection, wanted: int, now_ms: int, wish: AgentPlacement = WISH) -> LayoutSeen:
     return layout_seen(found, wanted, wish, now_ms)
+
+
+def _with_the_last(found: PipelineProjection, nodes: int, now_ms: int) -> None:
+    """It has as many as are wanted, which is said once nothing can be asked for by that entry any more."""
+    seen, before = looked(found, nodes, now_ms), found.view.layout_request()
+    assert before is not None
+    assert seen == LayoutSeen(nodes, replace(before, wish=LAST), is_last=True)
+    _more(found, seen.request)
+    assert looked(found, nodes, now_ms) == LayoutSeen(nodes)
 
 
 def _withdrawn(found: PipelineProjection) -> None:
@@ -65,7 +75,32 @@ def test_what_it_has_is_said_once_no_change_is_under_way_and_no_older_wish_count
             seen = looked(found, 2, now_ms)
             assert (seen.nodes, seen.request and replace(seen.request, request_id="w")) == (None, NONE)
             _withdrawn(found)
-        assert looked(found, nodes, now_ms) == LayoutSeen(nodes)
+        _with_the_last(found, nodes, now_ms)
+
+
+def test_who_does_not_know_that_an_entry_was_carried_out_asks_for_nothing_by_it() -> None:
+    found, now_ms = at_work(replace(ASKED, wish=WISH), made="l1")
+    three = nodes_in_force(found.view, found.committed)
+    _with_the_last(found, three, now_ms)
+    assert outcome_of(found, "l1").state is RequestState.DONE, "nobody sees another request"
+    _more(found, replace(found.spec(), nodes=2, assignment=1))
+    assert looked(found, three, now_ms) == LayoutSeen(2), "its processes have begun anew with another number"
+    _more(found, replace(ASKED, request_id="late", number=2, wish=WISH))
+    asked = found.view.layout_request()
+    assert asked is not None
+    assert asked.request_id == "l1", "what comes late does not count"
+    next_entry = looked(found, 3, now_ms, LAST).request
+    assert next_entry is not None
+    assert (next_entry.nodes, next_entry.wish) == (3, LAST), "be it that it is the very next"
+    _more(found, next_entry)
+    assert looked(found, three, now_ms) == LayoutSeen(why="a change of its layout is under way")
+
+
+def test_the_last_word_is_not_said_before_the_newest_request_is_answered() -> None:
+    found, now_ms = at_work(NONE)
+    assert looked(found, 2, now_ms).request is None
+    _answered(found, "w", LayoutPhase.REFUSED)
+    _with_the_last(found, 2, now_ms)
 
 
 def test_what_an_older_wish_asks_for_never_counts_beside_a_newer_one() -> None:
@@ -75,10 +110,11 @@ def test_what_an_older_wish_asks_for_never_counts_beside_a_newer_one() -> None:
     _withdrawn(found)
     found.see_control([Logged(96, now_ms, older)])
     assert found.view.layout_request() == NONE
-    assert looked(found, 2, now_ms) == LayoutSeen(2)
+    assert looked(found, 2, now_ms).nodes == 2
     outcome = outcome_of(found, "late")
     assert (outcome.state, outcome.superseded_by) == (RequestState.SUPERSEDED, "w")
-    assert looked(found, 3, now_ms, AgentPlacement(5, 39)) == LayoutSeen(why="the job was changed since")
+    assert looked(found, 3, now_ms, AgentPlacement(5, 38)) == LayoutSeen(why="the job was changed since")
+    assert looked(found, 3, now_ms, AgentPlacement(5, 39)) == LayoutSeen(2), "nor does it ask again"
     gone = superseded_keys(found.view)
     assert [found.view.latest[one].record for one in gone if "/wish/" in one] == [older]
     found.see_control([Logged(97, now_ms, replace(ASKED, request_id="user"))])
@@ -102,7 +138,7 @@ def test_what_is_not_wanted_any_more_is_withdrawn_and_that_is_waited_for() -> No
     _more(found, seen.request)
     assert looked(found, 2, now_ms).nodes is None
     _answered(found, seen.request.request_id, LayoutPhase.REFUSED)
-    assert looked(found, 2, now_ms) == LayoutSeen(2)
+    assert looked(found, 2, now_ms).nodes == 2
 
 
 @pytest.mark.parametrize(
