@@ -146,10 +146,10 @@ def node(
         spark.begin()
     # The greater part of kcontrol, which nothing above needs.
     from kcontrol.apps.node_service import NodeOptions
-    from kcontrol.cli.node_process import Asked, run_node
+    from kcontrol.cli.node_process import NodeAsked, run_node
 
     options = NodeOptions(*(number, where, create_outputs), placement=placed, number_from=number_from)
-    asked = Asked(pipeline, cluster, options, waits, archives, as_json, anew)
+    asked = NodeAsked(pipeline, cluster, options, waits, archives, as_json, anew)
     run_node(asked, spark, None if port is None else (host, port, token_file), beats)
 
 

@@ -67,7 +67,7 @@ class _Looks:
 
 
 def run_node(
-    asked: Asked, spark: SparkStart, serves: tuple[str, int, Path | None] | None, beats: int | None
+    asked: NodeAsked, spark: SparkStart, serves: tuple[str, int, Path | None] | None, beats: int | None
 ) -> None:
     """Until it ends. serves: host, port and token file of its metrics; None: they are not served. beats: see `Watchdog`.
 
@@ -87,7 +87,7 @@ def run_node(
         _end(asked, ended)
 
 
-def _end(asked: Asked, ended: Exit) -> None:
+def _end(asked: NodeAsked, ended: Exit) -> None:
     """Begin anew, or say why the node is over."""
     if asked.begins_anew_after(ended):
         begin_anew()
@@ -101,7 +101,7 @@ def _end(asked: Asked, ended: Exit) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class NodeAsked:
     """What the command was asked for. archives: makes Java's class archive if there is none."""
 
     pipeline: Pipeline
@@ -118,7 +118,7 @@ class Asked:
         """Whether it waits for the node to die."""
         return self.waits == "standby"
 
-    def being(self, given: GivenNumber) -> Asked:
+    def being(self, given: GivenNumber) -> NodeAsked:
         return replace(self, options=replace(self.options, node=given.node, placement=given.placement))
 
     def begins_anew_after(self, ended: Exit) -> bool:
@@ -136,7 +136,7 @@ class Asked:
             click.echo(f"node {number} of pipeline {name} {what} (pid {os.getpid()}){more}")
 
 
-async def _serve(asked: Asked, spark: SparkStart, looks: _Looks) -> Exit | None:
+async def _serve(asked: NodeAsked, spark: SparkStart, looks: _Looks) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
     pipeline, cluster = asked.pipeline, asked.cluster
@@ -170,7 +170,7 @@ async def _serve(asked: Asked, spark: SparkStart, looks: _Looks) -> Exit | None:
     return await _on_spark(asked, spark, looks, stop)
 
 
-async def _as_it_goes_on(asked: Asked) -> Pipeline:
+async def _as_it_goes_on(asked: NodeAsked) -> Pipeline:
     """The pipeline with as many nodes as it has, where its layout was changed while it ran. Raises LeftOutError."""
     pipeline, number = asked.pipeline, asked.options.node
     try:
@@ -190,7 +190,7 @@ async def _as_it_goes_on(asked: Asked) -> Pipeline:
     return pipeline.with_nodes(size.nodes) if number < size.nodes else pipeline
 
 
-async def _on_spark(asked: Asked, start: SparkStart, looks: _Looks, stop: asyncio.Event) -> Exit | None:
+async def _on_spark(asked: NodeAsked, start: SparkStart, looks: _Looks, stop: asyncio.Event) -> Exit | None:
     """As `_serve`, from the start of Spark to its end."""
     pipeline, options, watchdog = asked.pipeline, asked.options, looks.watchdog
     with phase(STARTING_SPARK, asked.as_json):

@@ -73,7 +73,7 @@ def test_it_has_begun_by_the_time_that_the_process_is_run(
     monkeypatch.setattr("kcontrol.cli.node.has_begun_anew", lambda: anew)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
-    def run(asked: node_process.Asked, spark: SparkStart, serves: object, beats: object) -> None:
+    def run(asked: node_process.NodeAsked, spark: SparkStart, serves: object, beats: object) -> None:
         seen.append((spark._app_name, bool(begins), asked.anew))
 
     monkeypatch.setattr(node_process, "run_node", run)
