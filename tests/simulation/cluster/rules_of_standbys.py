@@ -9,9 +9,10 @@ from unittest.mock import patch
 
 from kcontrol.core.cluster import agent, failures, standbys
 from kcontrol.core.cluster.change import Change
-from kcontrol.core.cluster.entries import TaskFailed
+from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.jobs import finish
-from kcontrol.core.cluster.model import ClusterJob, JobState, Place, Replica, Unit
+from kcontrol.core.cluster.model import LEFT_ROOM_LEVEL, ClusterJob, JobState, Place, Replica, Unit
+from kcontrol.core.cluster.schedule import placing
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.work import RunningUnit, Work
 from tests.simulation.breaking import Patches
@@ -72,6 +73,22 @@ def _jobs_have_standbys_at_any_level() -> Patches:
     return (patch.object(standbys, "STANDBY_LEVEL", 1),)
 
 
+def _what_a_standby_leaves_stays_free() -> Patches:
+    return (patch.object(placing, "LEFT_ROOM_LEVEL", LEFT_ROOM_LEVEL + 1),)
+
+
+def _what_a_standby_leaves_is_taken_at_any_level() -> Patches:
+    """By all whose code knows how."""
+
+    def apply(replica: Replica, offset: int, entry: ClusterEntry, code_level: int) -> tuple[Replica, str]:
+        least = 1 if code_level >= LEFT_ROOM_LEVEL else LEFT_ROOM_LEVEL
+        with patch.object(placing, "LEFT_ROOM_LEVEL", least):
+            return right(replica, offset, entry, code_level)
+
+    right = agent.apply
+    return (patch.object(agent, "apply", apply),)
+
+
 DEATHS = (faults.host_killed, faults.host_added)
 RULES_OF_STANDBYS = (
     ClusterRule(
@@ -113,5 +130,13 @@ RULES_OF_STANDBYS = (
         begin=1,
         two_codes=True,
         stands=True,
+    ),
+    ClusterRule(_what_a_standby_leaves_stays_free, (standing.AS_MANY_STAND_BY,), DEATHS, refills=True),
+    ClusterRule(
+        _what_a_standby_leaves_is_taken_at_any_level,
+        (inv.SAME_VALUE, inv.DIGESTS_AGREE),
+        DEATHS,
+        two_codes=True,
+        refills=True,
     ),
 )
