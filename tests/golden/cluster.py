@@ -18,7 +18,9 @@ from kcontrol.wire.cluster import entry_bytes, entry_of
 from tests.simulation.cluster.faults import (
     agent_restarted_at_once,
     coordinator_can_not_run,
+    host_added,
     host_can_not_run_a_job,
+    host_killed,
 )
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
@@ -67,7 +69,11 @@ PLAYED = {
         **{"ends": True, "keeps": True, "tries": True},
         likely=(host_can_not_run_a_job, agent_restarted_at_once),
     ),
-    "level-10": _up_to(29, 10, "SetStandbys", "left room", as_of=True, stands=True, refills=True),
+    "level-10": _up_to(
+        *(969, 10, "SetStandbys", "left room"),
+        **{"stands": True, "refills": True},
+        likely=(host_killed, host_added),
+    ),
     "rising": Played(
         27,
         {"two_codes": True, "resizes": True, "stands": True, "fits": True, "keeps": True},

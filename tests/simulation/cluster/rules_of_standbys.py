@@ -131,7 +131,13 @@ RULES_OF_STANDBYS = (
         two_codes=True,
         stands=True,
     ),
-    ClusterRule(_what_a_standby_leaves_stays_free, (standing.AS_MANY_STAND_BY,), DEATHS, refills=True),
+    ClusterRule(
+        _what_a_standby_leaves_stays_free,
+        (standing.AS_MANY_STAND_BY,),
+        DEATHS,
+        begin=967,
+        refills=True,
+    ),
     ClusterRule(
         _what_a_standby_leaves_is_taken_at_any_level,
         (inv.SAME_VALUE, inv.DIGESTS_AGREE),
