@@ -78,11 +78,10 @@ def _what_a_standby_leaves_stays_free() -> Patches:
 
 
 def _what_a_standby_leaves_is_taken_at_any_level() -> Patches:
-    """By all whose code knows how."""
+    """By agents; what those of an older version would make of the log, the oracle does."""
 
     def apply(replica: Replica, offset: int, entry: ClusterEntry, code_level: int) -> tuple[Replica, str]:
-        least = 1 if code_level >= LEFT_ROOM_LEVEL else LEFT_ROOM_LEVEL
-        with patch.object(placing, "LEFT_ROOM_LEVEL", least):
+        with patch.object(placing, "LEFT_ROOM_LEVEL", 1):
             return right(replica, offset, entry, code_level)
 
     right = agent.apply
@@ -142,7 +141,6 @@ RULES_OF_STANDBYS = (
         _what_a_standby_leaves_is_taken_at_any_level,
         (inv.SAME_VALUE, inv.DIGESTS_AGREE),
         DEATHS,
-        two_codes=True,
-        refills=True,
+        stands=True,
     ),
 )
