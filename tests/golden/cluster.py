@@ -12,13 +12,15 @@ from typing import Any
 
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.entries import Abort, ClusterEntry, Leave, Notify, PeerGc, Prepare
-from kcontrol.core.cluster.model import EMPTY, RESIZE_LEVEL, Replica
+from kcontrol.core.cluster.model import EMPTY, LEFT_ROOM_LEVEL, RESIZE_LEVEL, Replica
 from kcontrol.core.cluster.replica import apply
 from kcontrol.wire.cluster import entry_bytes, entry_of
 from tests.simulation.cluster.faults import (
     agent_restarted_at_once,
     coordinator_can_not_run,
+    host_added,
     host_can_not_run_a_job,
+    host_killed,
 )
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.invariants import Violation
@@ -43,7 +45,7 @@ class Played:
 
 def _up_to(seed: int, level: int, *has: str, **options: Any) -> Played:
     """Of one code, so all of it is at this level."""
-    none = dict.fromkeys(("ends", "as_of", "stands", "fits", "keeps", "tries"), False)
+    none = dict.fromkeys(("ends", "as_of", "stands", "fits", "keeps", "tries", "refills"), False)
     wanted = frozenset((f"level {level}", *has))
     return Played(seed, {"two_codes": False, "resizes": True, **none, **options}, wanted)
 
@@ -66,6 +68,11 @@ PLAYED = {
         *(28, 9, "bad"),
         **{"ends": True, "keeps": True, "tries": True},
         likely=(host_can_not_run_a_job, agent_restarted_at_once),
+    ),
+    "level-10": _up_to(
+        *(969, 10, "SetStandbys", "left room"),
+        **{"stands": True, "refills": True},
+        likely=(host_killed, host_added),
     ),
     "rising": Played(
         27,
@@ -90,17 +97,26 @@ def fold(log: list[bytes]) -> dict[str, str]:
 
 def what_is_in(log: Iterable[bytes]) -> set[str]:
     """Kinds of entries of which one has counted; levels, as `level 3`, at which many have; parts of the value that had
-    something in them."""
+    something in them; `left room`, if a standby was put where another one had moved away."""
     value, found, at = EMPTY, set[str](), Counter[int]()
     for offset, data in enumerate(log):
         entry = entry_of(offset, data, 0).entry
         assert entry is not None, offset
-        value, why = apply(value, offset, entry)
+        before = value
+        value, why = apply(before, offset, entry)
         if not why:
+            found |= {"left room"} if _takes_left_room(before, value, entry) else set()
             found.add(type(entry).__name__)
             at[value.level] += 1
             found |= _parts(value)
     return found | {f"level {level}" for level, entries in at.items() if entries >= MANY}
+
+
+def _takes_left_room(before: Replica, after: Replica, entry: ClusterEntry) -> bool:
+    if before.level < LEFT_ROOM_LEVEL:
+        return False
+    without, _ = apply(before.but(level=LEFT_ROOM_LEVEL - 1), after.offset, entry)
+    return without.places() != after.places()
 
 
 def _parts(value: Replica) -> set[str]:

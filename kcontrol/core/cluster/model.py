@@ -18,7 +18,7 @@ from typing import Any
 from kcontrol.core.cluster.looked_up import carried_over, looked_up
 
 FIRST_LEVEL = 1
-LATEST_LEVEL = 9
+LATEST_LEVEL = 10
 RESIZE_LEVEL = 3
 """From here on a job can be given another number of nodes while it runs."""
 RESUMED_LEVEL = 4
@@ -33,6 +33,8 @@ COORDINATOR_LEVEL = 8
 """From here on a coordinator that can't run on its agent's host is placed elsewhere."""
 ANOTHER_LIFE_LEVEL = 9
 """From here on what could not run on an agent's host may be tried there again once the agent has begun another life."""
+LEFT_ROOM_LEVEL = 10
+"""From here on the room that a standby leaves is for one that has found none."""
 
 STANDBY = "standby"
 """As the task of a unit: a process that has no number yet, and is given that of a node which loses its place."""

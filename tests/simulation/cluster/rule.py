@@ -34,10 +34,14 @@ class ClusterRule:
     tries: bool = False
     """Whether what could not run somewhere is tried there again in another life of the agent, known at such a level."""
 
+    refills: bool = False
+    """Whether what standbys leave is for those that have found no room, and so jobs have standbys."""
+
     def schedule(self, seed: int) -> ClusterSchedule:
-        resizes = self.resizes or self.stands or self.fits or self.keeps or self.tries
-        more = self.two_codes, resizes, self.ends, self.as_of, self.stands, self.fits, self.keeps, self.tries
-        return ClusterSchedule(seed, self.likely, *more)
+        stands = self.stands or self.refills
+        resizes = self.resizes or stands or self.fits or self.keeps or self.tries
+        more = self.two_codes, resizes, self.ends, self.as_of, stands, self.fits, self.keeps, self.tries
+        return ClusterSchedule(seed, self.likely, *more, refills=self.refills)
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")

@@ -9,9 +9,10 @@ from unittest.mock import patch
 
 from kcontrol.core.cluster import agent, failures, standbys
 from kcontrol.core.cluster.change import Change
-from kcontrol.core.cluster.entries import TaskFailed
+from kcontrol.core.cluster.entries import ClusterEntry, TaskFailed
 from kcontrol.core.cluster.jobs import finish
-from kcontrol.core.cluster.model import ClusterJob, JobState, Place, Replica, Unit
+from kcontrol.core.cluster.model import LEFT_ROOM_LEVEL, ClusterJob, JobState, Place, Replica, Unit
+from kcontrol.core.cluster.schedule import placing
 from kcontrol.core.cluster.schedule.placing import Placing
 from kcontrol.core.cluster.work import RunningUnit, Work
 from tests.simulation.breaking import Patches
@@ -72,6 +73,21 @@ def _jobs_have_standbys_at_any_level() -> Patches:
     return (patch.object(standbys, "STANDBY_LEVEL", 1),)
 
 
+def _what_a_standby_leaves_stays_free() -> Patches:
+    return (patch.object(placing, "LEFT_ROOM_LEVEL", LEFT_ROOM_LEVEL + 1),)
+
+
+def _what_a_standby_leaves_is_taken_at_any_level() -> Patches:
+    """By agents; what those of an older version would make of the log, the oracle does."""
+
+    def apply(replica: Replica, offset: int, entry: ClusterEntry, code_level: int) -> tuple[Replica, str]:
+        with patch.object(placing, "LEFT_ROOM_LEVEL", 1):
+            return right(replica, offset, entry, code_level)
+
+    right = agent.apply
+    return (patch.object(agent, "apply", apply),)
+
+
 DEATHS = (faults.host_killed, faults.host_added)
 RULES_OF_STANDBYS = (
     ClusterRule(
@@ -112,6 +128,19 @@ RULES_OF_STANDBYS = (
         (faults.host_added,),
         begin=1,
         two_codes=True,
+        stands=True,
+    ),
+    ClusterRule(
+        _what_a_standby_leaves_stays_free,
+        (standing.AS_MANY_STAND_BY,),
+        DEATHS,
+        begin=967,
+        refills=True,
+    ),
+    ClusterRule(
+        _what_a_standby_leaves_is_taken_at_any_level,
+        (inv.SAME_VALUE, inv.DIGESTS_AGREE),
+        DEATHS,
         stands=True,
     ),
 )

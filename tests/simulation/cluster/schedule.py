@@ -24,6 +24,7 @@ from kcontrol.core.cluster.model import (
     AS_OF_LEVEL,
     BOUNDS_LEVEL,
     COORDINATOR_LEVEL,
+    LEFT_ROOM_LEVEL,
     RESUMED_LEVEL,
     STANDBY,
     STANDBY_LEVEL,
@@ -74,6 +75,7 @@ class ClusterSchedule:
         fits: bool | None = None,
         keeps: bool | None = None,
         tries: bool | None = None,
+        refills: bool | None = None,
         up_to: int | None = None,
     ) -> None:
         self.ends = ends
@@ -115,6 +117,10 @@ class ClusterSchedule:
         self.tries = self.resizes and (drawn if tries is None else tries)
         """Whether what could not run somewhere is tried there again in another life of the agent."""
         newest = ANOTHER_LIFE_LEVEL if self.tries else newest
+        drawn = Random(f"left room {seed}").random() < 0.3
+        self.refills = self.stands and (drawn if refills is None else refills)
+        """Whether what standbys leave is for those that have found no room."""
+        newest = LEFT_ROOM_LEVEL if self.refills else newest
         self.newest_level = (up_to or newest) if self.resizes else 2
         self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
         self._rate = 0.25 * self.random.random()

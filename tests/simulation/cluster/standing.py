@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.cluster.entries import TaskFailed
 from kcontrol.core.cluster.jobs import runs
-from kcontrol.core.cluster.model import STANDBY, Agent, ClusterJob, Place, Replica, Unit
+from kcontrol.core.cluster.model import LEFT_ROOM_LEVEL, STANDBY, Agent, ClusterJob, Place, Replica, Unit
 from tests.simulation.invariants import require
 
 if TYPE_CHECKING:
@@ -21,12 +21,11 @@ FAILS_NO_JOB = "a standby that can't run fails no job"
 
 
 def check_standbys(done: Applied) -> None:
-    value = done.after
-    used = Counter(place.agent for place in value.places().values())
+    value, used = done.after, _used(done.after)
     for job in value.active():
         if job.standbys:
             _check_beside(value, job, used)
-            _check_number(value, job, used)
+            _check_number(done, job, used)
             _check_given(done, job)
     entry = done.entry
     if isinstance(entry, TaskFailed) and entry.task == STANDBY:
@@ -40,6 +39,10 @@ def leaves_a_node(value: Replica, unit: Unit, agent: str) -> bool:
 
 def is_tagged(value: Replica) -> bool:
     return any(task.tags for job in value.active() for task in job.tasks)
+
+
+def _used(value: Replica) -> Counter[str]:
+    return Counter(place.agent for place in value.places().values())
 
 
 def _with_nodes(value: Replica, job: str) -> set[str]:
@@ -67,13 +70,33 @@ def _check_beside(value: Replica, job: ClusterJob, used: Counter[str]) -> None:
             require(not better, NOT_BESIDE_ITS_NODE, (job.name, index, place, better))
 
 
-def _check_number(value: Replica, job: ClusterJob, used: Counter[str]) -> None:
-    places = value.allocations.get(job.name, {}).get(STANDBY, ())
+def _check_number(done: Applied, job: ClusterJob, used: Counter[str]) -> None:
+    places = done.after.allocations.get(job.name, {}).get(STANDBY, ())
     there = sum(place is not None for place in places)
     require(there <= job.standbys, AS_MANY_STAND_BY, (job, places))
-    if there < job.standbys and runs(value, job) and not value.bad:
-        room = _fitting(value, job, (job.name, STANDBY, 0), used)
-        require(not room, AS_MANY_STAND_BY, (job, places, room))
+    room = _room_for_more(done.after, job, used)
+    require(not room or _waits_for_an_entry(done, job), AS_MANY_STAND_BY, (job, places, room))
+
+
+def _room_for_more(value: Replica, job: ClusterJob, used: Counter[str]) -> set[str]:
+    """Where one that is missing could stand by."""
+    places = value.allocations.get(job.name, {}).get(STANDBY, ())
+    there = sum(place is not None for place in places)
+    if there >= job.standbys or not runs(value, job) or value.bad:
+        return set()
+    return _fitting(value, job, (job.name, STANDBY, 0), used)
+
+
+def _waits_for_an_entry(done: Applied, job: ClusterJob) -> bool:
+    """Below its level, what a standby has left as it was put elsewhere is free until an entry places again."""
+    before, value = done.before, done.after
+    if value.allocations is before.allocations:
+        was = before.jobs.get(job.name)
+        return was is not None and bool(_room_for_more(before, was, _used(before)))
+    put = any(
+        unit[1] == STANDBY and place.generation == done.offset for unit, place in value.places().items()
+    )
+    return put and before.level < LEFT_ROOM_LEVEL
 
 
 def _check_given(done: Applied, job: ClusterJob) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 
 from kcontrol.core.cluster.model import (
+    LEFT_ROOM_LEVEL,
     STANDBY,
     Agent,
     Allocations,
@@ -166,12 +167,15 @@ class Placing:
                 if place is not None and unit not in self.places and self._stays(unit, place):
                     self._hold(unit, place)
         units = [(job.name, STANDBY, index) for job in jobs for index in range(job.standbys)]
-        self._put_standbys([unit for unit in units if unit not in self.places])
+        self._put_standbys(units)
         while any(self._moves_away(unit) for unit in sorted(self.places) if self._is_standby(unit)):
-            pass  # It has left room, be it for another one.
+            pass  # It has left room, be it for another one. Each move leaves fewer beside a node, so this ends.
+        if self._replica.level >= LEFT_ROOM_LEVEL:
+            self._put_standbys(units)  # That only takes room, so nobody moves after it.
 
     def _put_standbys(self, units: list[Unit]) -> None:
-        for unit in units:
+        """Those that have no place."""
+        for unit in [one for one in units if one not in self.places]:
             best = self._best_for_standby(unit)
             if best is not None:
                 self._put(unit, best)

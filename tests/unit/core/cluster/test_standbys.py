@@ -20,7 +20,16 @@ from kcontrol.core.cluster.entries import (
     TaskFailed,
 )
 from kcontrol.core.cluster.explain import explain
-from kcontrol.core.cluster.model import AS_OF_LEVEL, STANDBY, STANDBY_LEVEL, Place, Replica, TaskSpec, Unit
+from kcontrol.core.cluster.model import (
+    AS_OF_LEVEL,
+    LEFT_ROOM_LEVEL,
+    STANDBY,
+    STANDBY_LEVEL,
+    Place,
+    Replica,
+    TaskSpec,
+    Unit,
+)
 from kcontrol.core.cluster.work import RunningUnit, work
 from kcontrol.wire.cluster_snapshot import replica_of, snapshot_bytes
 from tests.unit.core.cluster.made import after, agents_of, incarnation, joined, rejection
@@ -42,9 +51,9 @@ def standing(names: str, nodes: int, standbys: int = 1, slots: int = 2) -> Repli
     return after(value, wish(value, standbys))
 
 
-def comes(value: Replica, name: str, slots: int) -> Replica:
+def comes(value: Replica, name: str, slots: int, tags: tuple[str, ...] = ()) -> Replica:
     """One more host."""
-    return replace(joined(name, replace(value, level=1), slots=slots), level=value.level)
+    return replace(joined(name, replace(value, level=1), slots=slots, tags=tags), level=value.level)
 
 
 def dies(value: Replica, name: str) -> Replica:
@@ -150,6 +159,35 @@ def test_room_that_tags_keep_one_standby_from_is_for_another() -> None:
     assert [place and place.agent for place in standbys(value, "other")] == ["c"]
     again = after(value, wish(value, 1))
     assert standbys(again, "other") == standbys(value, "other")
+
+
+def where(value: Replica, job: str) -> list[str | None]:
+    return [place and place.agent for place in standbys(value, job)]
+
+
+def leaves_room(level: int) -> Replica:
+    """Two stand by for a job without tags, of which one is given up; the other is beside a node, and moves to where that was.
+    The standby of a job with tags may only run where this one came from."""
+    value = replace(joined("c", tags=("gpu",)), level=level)
+    value = after(value, replace(submit(value, 1, "other"), tasks=(TaskSpec("nodes", 1, 1, ("gpu",)),)))
+    value = comes(value, "a", slots=2, tags=("gpu",))
+    value = after(value, submit(value, 1))
+    value = after(value, wish(value, 2))
+    value = comes(value, "b", slots=1)
+    value = after(value, wish(value, 1, "other"))
+    assert (node(value).agent, where(value, JOB), where(value, "other")) == ("a", ["a", "b"], [])
+    return after(value, wish(value, 1))
+
+
+def test_the_room_that_a_standby_leaves_is_for_one_that_has_found_none() -> None:
+    value = leaves_room(LEFT_ROOM_LEVEL)
+    assert (where(value, JOB), where(value, "other")) == (["b"], ["a"])
+
+
+def test_below_its_level_that_room_waits_for_the_next_entry_that_places() -> None:
+    value = leaves_room(LEFT_ROOM_LEVEL - 1)
+    assert (where(value, JOB), where(value, "other")) == (["b"], [])
+    assert where(after(value, wish(value, 1)), "other") == ["a"]
 
 
 def test_new_code_is_run_by_new_processes_of_standbys_as_well() -> None:
