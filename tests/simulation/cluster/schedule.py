@@ -59,6 +59,11 @@ POLICY = ClusterPolicy(beat_ms=3 * TICK_MS, digest_every=10, snapshot_every=40, 
 LASTING_CUTS = ("log read", "log write", "beats write")
 
 
+def _drawn(what: str, asked: bool | None, chance: float = 0.3) -> bool:
+    """As asked; else so by chance. what: names the draw, with the seed, so that it changes no other."""
+    return Random(what).random() < chance if asked is None else asked
+
+
 class ClusterSchedule:
     """likely: faults that this schedule has in any case. as_of: whether the level is reached at which operators say as of when
     they ask. up_to: the newest level, whatever else is said."""
@@ -96,8 +101,7 @@ class ClusterSchedule:
         self.resizing = Random(f"resizing {seed}")
         drawn = self.resizing.random() < 0.3
         self.resizes = drawn if resizes is None else resizes
-        drawn = Random(f"as of {seed}").random() < 0.5
-        newest = AS_OF_LEVEL if (drawn if as_of is None else as_of) else RESUMED_LEVEL
+        newest = AS_OF_LEVEL if _drawn(f"as of {seed}", as_of, 0.5) else RESUMED_LEVEL
         self.standing = Random(f"standing by {seed}")
         drawn = self.standing.random() < 0.3
         self.stands = self.resizes and (drawn if stands is None else stands)
@@ -113,12 +117,10 @@ class ClusterSchedule:
         self.keeps = self.resizes and (drawn if keeps is None else keeps)
         """Whether there are hosts where no coordinator can run."""
         newest = COORDINATOR_LEVEL if self.keeps else newest
-        drawn = Random(f"trying again {seed}").random() < 0.3
-        self.tries = self.resizes and (drawn if tries is None else tries)
+        self.tries = self.resizes and _drawn(f"trying again {seed}", tries)
         """Whether what could not run somewhere is tried there again in another life of the agent."""
         newest = ANOTHER_LIFE_LEVEL if self.tries else newest
-        drawn = Random(f"left room {seed}").random() < 0.3
-        self.refills = self.stands and (drawn if refills is None else refills)
+        self.refills = self.stands and _drawn(f"left room {seed}", refills)
         """Whether what standbys leave is for those that have found no room."""
         newest = LEFT_ROOM_LEVEL if self.refills else newest
         self.newest_level = (up_to or newest) if self.resizes else 2
