@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from py4j.protocol import Py4JError
@@ -52,6 +52,9 @@ from kcontrol.errors import (
 from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import saved_where
+
+if TYPE_CHECKING:
+    from kcontrol.cli.node import Waits
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -107,7 +110,7 @@ class NodeAsked:
     pipeline: Pipeline
     cluster: ClusterSettings
     options: NodeOptions
-    waits: Literal["", "standby", "new", "instead"]
+    waits: Waits
     archives: bool
     as_json: bool
     anew: bool = False
