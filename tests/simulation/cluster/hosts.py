@@ -104,9 +104,10 @@ class Host:
 
 
 def is_given(process: Process, agent: str, unit: Unit, place: Place) -> bool:
-    """Whether this is the standby whose process is to be that unit."""
+    """Whether this is the standby whose process is to be that unit. One that another submission has placed anew, and the same
+    entry given away as tags keep the node from where it was, had no process: what has its name is the next standby."""
     stands = process.unit == (unit[0], STANDBY, place.standby) and process.generation == place.stood
-    return place.stood_by and place.agent == agent and stands
+    return place.stood_by and place.agent == agent and stands and place.stood < place.generation
 
 
 class HostAgent(PipelinesSeen):
