@@ -140,8 +140,8 @@ RULES_OF_STANDBYS = (
     ClusterRule(
         _what_a_standby_leaves_is_taken_at_any_level,
         (inv.SAME_VALUE, inv.DIGESTS_AGREE),
-        (faults.host_half_cut_off, faults.brokers_away),
-        begin=742_087_349,
+        DEATHS,
+        begin=1_020,
         stands=True,
     ),
 )
