@@ -23,6 +23,7 @@ from kcontrol.adapters.spark.session.build import JVM_OPTIONS, session
 from kcontrol.adapters.spark.session.class_archive import training_options
 from kcontrol.adapters.spark.session.collector import collector_option
 from kcontrol.apps.rerun import scratch_engine
+from kcontrol.apps.warm_up import rehearse
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     InputRange,
@@ -32,7 +33,6 @@ from kcontrol.core.model import (
     StepBoundary,
     Token,
 )
-from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.layout import layout_of
 from kcontrol.definition.frames import output
 from kcontrol.definition.generated import GeneratorInput
@@ -123,13 +123,10 @@ async def _make_steps(spark: SparkSession, pipeline: Pipeline) -> None:
             try:
                 await engine.open(0, create=True)
                 for number in range(1, STEPS + 1):
-                    step = _boundary(spec, number)
-                    await engine.run_step(work_of(step, spec, 0), step)
-                    await engine.finish_step(number)
+                    await rehearse(engine, _boundary(spec, number), spec, 0)
                 begin = STEPS - 1 if STEPS - 1 in engine.openable() else 0
                 await engine.open(begin, create=not begin)
-                again = _boundary(spec, begin + 1)
-                await engine.run_step(work_of(again, spec, 0), again)
+                await rehearse(engine, _boundary(spec, begin + 1), spec, 0)
             finally:
                 await engine.close()
                 engine.shut_down()

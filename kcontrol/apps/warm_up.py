@@ -156,20 +156,21 @@ async def _run_alone(
     engine = scratch_engine(spark, bound, host, place, spec, rehearsal=left)
     try:
         await engine.open(begin, checkpoint is None, checkpoint)
-        await _run(engine, step, spec, place.node)
+        await rehearse(engine, step, spec, place.node)
         until_s = time.monotonic() + MORE_S
         for number in range((1 if taken else 0) + more):
             if number > 0 and time.monotonic() > until_s:
                 break
             sent = sent_to(left, step.step, place.node, taken)
             step = replace(step_by(spec, last, step.step + 1), exchanges=sent)
-            await _run(engine, step, spec, place.node)
+            await rehearse(engine, step, spec, place.node)
     finally:
         await engine.close()
         engine.shut_down()
 
 
-async def _run(engine: SparkEngine, step: StepBoundary, spec: PipelineSpec, node: int) -> None:
+async def rehearse(engine: SparkEngine, step: StepBoundary, spec: PipelineSpec, node: int) -> None:
+    """Run a step, and have it recorded, as one that was made; nothing is written. Raises StepFailedError."""
     await engine.run_step(work_of(step, spec, node), step)
     await engine.finish_step(step.step, step.watermarks)
 

@@ -149,7 +149,7 @@ def node(
     from kcontrol.cli.node_process import NodeAsked, run_node
 
     options = NodeOptions(*(number, where, create_outputs), placement=placed, number_from=number_from)
-    asked = NodeAsked(pipeline, cluster, options, waits, archives, as_json, anew)
+    asked = NodeAsked(pipeline, cluster, options, waits, archives, as_json)
     run_node(asked, spark, None if port is None else (host, port, token_file), beats)
 
 

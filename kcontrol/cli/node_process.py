@@ -113,8 +113,6 @@ class NodeAsked:
     waits: Waits
     archives: bool
     as_json: bool
-    anew: bool = False
-    """This process was the node before, and has begun again: what for, it does not know yet."""
 
     @property
     def standby(self) -> bool:

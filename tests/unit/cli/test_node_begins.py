@@ -68,13 +68,13 @@ def test_it_has_begun_by_the_time_that_the_process_is_run(
     asyncio.run(be_the_node(tmp_path, 0))
     (tmp_path / "p.py").write_text(FILE)
     begins: list[str] = []
-    seen: list[tuple[str, bool, bool]] = []
+    seen: list[tuple[str, bool]] = []
     monkeypatch.setattr(SparkStart, "begin", lambda self: begins.append(self._app_name))
     monkeypatch.setattr("kcontrol.cli.node.has_begun_anew", lambda: anew)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def run(asked: node_process.NodeAsked, spark: SparkStart, serves: object, beats: object) -> None:
-        seen.append((spark._app_name, bool(begins), asked.anew))
+        seen.append((spark._app_name, bool(begins)))
 
     monkeypatch.setattr(node_process, "run_node", run)
     arguments = [str(tmp_path / "p.py"), "--node", str(number), "--work-dir", str(tmp_path)]
@@ -82,7 +82,7 @@ def test_it_has_begun_by_the_time_that_the_process_is_run(
         node, [*arguments, "--bootstrap-servers", "localhost:1"], catch_exceptions=False
     )
     assert done.exit_code == 0
-    assert seen == [(f"kcontrol p node {number}", begun, anew)]
+    assert seen == [(f"kcontrol p node {number}", begun)]
 
 
 def test_until_then_little_of_kcontrol_is_imported() -> None:

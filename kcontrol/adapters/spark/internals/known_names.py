@@ -30,8 +30,6 @@ PART_BY_PART = (
     "java.util.ArrayList",
     "java.util.HashMap",
     "scala.jdk.javaapi.CollectionConverters",
-    "org.apache.logging.log4j.Level",
-    "org.apache.logging.log4j.core.config.Configurator",
 )
 """Asked for package by package."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.internals import check, check_version, jvm, know_names, own_gateway
+from kcontrol.adapters.spark.internals import check, check_version, jvm_class, know_names, own_gateway
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.session.compilers import (
@@ -128,10 +128,10 @@ def which_master(master: str | None) -> str | None:
 def _silence(spark: SparkSession) -> None:
     """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its
     layers."""
-    view = jvm(spark)
-    off = view.org.apache.logging.log4j.Level.OFF
+    off = jvm_class(spark, "org.apache.logging.log4j.Level").OFF
+    configurator = jvm_class(spark, "org.apache.logging.log4j.core.config.Configurator")
     for name in _REPEATING:
-        view.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
+        configurator.setLevel(name, off)
 
 
 def _jvm_options(java: Java, settings: Mapping[str, str], niceness: int) -> dict[str, str]:
