@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import BinaryIO
 _ID_BYTES = 20
 """No process id is longer."""
 _NAME_BYTES = 200
+_LOOKS = 100
+_LOOK_S = 0.001
+"""Whoever looks is done within far less than so often this."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,11 @@ def lock(path: Path, name: str = "") -> BinaryIO:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not _is_taken(file):
         file.seek(0)
         holder, _ = _written(file)
         file.close()
-        raise LockedError(path, holder) from error
+        raise LockedError(path, holder)
     # Versions that know of no names read as far as the longest id.
     text = f"{os.getpid():<{_ID_BYTES}}{name}" if name else str(os.getpid())
     try:
@@ -83,8 +85,21 @@ def _written(file: BinaryIO) -> tuple[str, str]:
     return text[:_ID_BYTES].strip(), text[_ID_BYTES:].strip()
 
 
+def _is_taken(file: BinaryIO) -> bool:
+    """Whether it is ours from now on. That somebody looks at it keeps nobody out, and is waited for."""
+    for _ in range(_LOOKS):
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if _is_held(file):
+            return False
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(_LOOK_S)
+    return False
+
+
 def _is_held(file: BinaryIO) -> bool:
-    """A shared lock, for a moment: those who only look are in nobody's way but a new holder's."""
+    """A shared lock, for a moment: those who only look are in nobody's way but a new holder's, who tries again."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -43,12 +43,14 @@ from tests.unit.core.test_layout_change import FOUR
 
 NODES = 3
 BEAT_S = 0.5
+SILENT_MS = 100
+"""The command finds each node silent for longer, however soon it looks."""
 HERE = socket.gethostname()
 SPEC = replace(
     FOUR,
     nodes=NODES,
     inputs=(replace(FOUR.inputs[0], node_of=(0, 1, 2, 0)),),
-    limits=replace(FOUR.limits, heartbeat_timeout_ms=1_000),
+    limits=replace(FOUR.limits, heartbeat_timeout_ms=SILENT_MS),
     checkpoint=replace(FOUR.checkpoint, shared=True),
 )
 STEP = boundary(1, nodes=NODES)

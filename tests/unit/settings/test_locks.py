@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -53,6 +54,27 @@ def test_who_only_looks_sees_the_newest_holder_and_is_in_nobodys_way(tmp_path: P
         assert holder_of(path) == (str(os.getpid()), True)
     assert holder_of(path) == (str(os.getpid()), False)
     lock(path).close()
+
+
+def test_a_look_at_the_wrong_moment_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    waited: list[float] = []
+    with path.open("rb") as looks:
+
+        def is_done(seconds: float) -> None:
+            waited.append(seconds)
+            fcntl.flock(looks, fcntl.LOCK_UN)
+
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        monkeypatch.setattr("kcontrol.settings.locks.time.sleep", is_done)
+        lock(path).close()
+        assert len(waited) == 1
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        monkeypatch.setattr("kcontrol.settings.locks.time.sleep", waited.append)
+        with pytest.raises(LockedError):
+            lock(path)
+    assert 0 < sum(waited) < 1, "not for ever"
 
 
 def test_a_holder_may_say_its_name_and_is_known_by_its_process_id_as_before(tmp_path: Path) -> None:
