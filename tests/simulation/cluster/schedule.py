@@ -228,6 +228,7 @@ class ClusterSchedule:
         awake = host.agent_frozen_until_ms <= self.world.now_ms
         if host.agent is not None and awake and (not faults or self.random.random() < 0.8):
             before = len(self.world.log)
+            self.world.has_its_turn(host.name)
             host.agent.act()
             if len(self.world.log) > before:
                 self.history.extend(entry for entry in self.world.log[before:] if entry is not None)

@@ -34,6 +34,7 @@ from tests.simulation.cluster import faults
 from tests.simulation.cluster import invariants as inv
 from tests.simulation.cluster.hosts import HostAgent
 from tests.simulation.cluster.rule import ClusterRule
+from tests.simulation.cluster.rules_of_beats import RULES_OF_BEATS
 from tests.simulation.cluster.rules_of_completion import RULES_OF_COMPLETION
 from tests.simulation.cluster.rules_of_coordinators import RULES_OF_COORDINATORS
 from tests.simulation.cluster.rules_of_ends import RULES_OF_ENDS
@@ -385,6 +386,7 @@ RULES = [
         resizes=True,
         as_of=True,
     ),
+    *RULES_OF_BEATS,
     *RULES_OF_COMPLETION,
     *RULES_OF_RESIZING,
     *RULES_OF_ENDS,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
@@ -64,6 +65,8 @@ class ClusterWorld:
         self.trouble_ms: dict[str, int] = {}
         """By agent, until when something was wrong with its host."""
         self.brokers_trouble_ms = NEVER_MS
+        self.turns: dict[str, list[tuple[int, int]]] = {}
+        """By agent, when it could have beaten, and how many beats there were then, of all."""
         self.counts: Counter[str] = Counter()
         self.late: list[ClusterEntry] = []
         """Appends that were given up, and arrive all the same."""
@@ -115,6 +118,21 @@ class ClusterWorld:
     def is_active(self, name: str) -> bool:
         job = self.truth.jobs.get(name)
         return job is not None and job.active
+
+    def has_its_turn(self, agent: str) -> None:
+        """It does what is due now. That is no turn while nobody can beat."""
+        if self.beats_up:
+            self.turns.setdefault(agent, []).append((self.now_ms, len(self.beats)))
+
+    def passed_over_ms(self, agent: str, by: str) -> int:
+        """When it was last over that an agent had no turn while another beat so often that it rightly found it silent. One beat
+        less is enough: the first may come before a turn in which the silent one was not due yet."""
+        ends = [*self.turns.get(agent, ()), (self.now_ms, len(self.beats))]
+        for (_, before), (end_ms, after) in reversed([*pairwise(ends)]):
+            beaten = sum(beat.agent == by for beat in self.beats[before:after])
+            if beaten >= self.truth.policy.silent_after - 1:
+                return end_ms
+        return NEVER_MS
 
     def cut(self, to: int) -> None:
         """Delete what is before an offset."""
