@@ -46,7 +46,7 @@ from tests.simulation.cluster.invariants import (
 from tests.simulation.cluster.pipelines_seen import PipelinesSeen
 from tests.simulation.cluster.same_values import SharingMachine
 from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
-from tests.simulation.cluster.world import TICK_MS, ClusterWorld
+from tests.simulation.cluster.world import NEVER_MS, TICK_MS, ClusterWorld
 from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
 
@@ -126,6 +126,7 @@ class HostAgent(PipelinesSeen):
         super().__init__(world, machine)
         self.host, self.random = host, random
         self.beats_at = len(world.beats)
+        self.beaten_ms = NEVER_MS
         self.flight: tuple[ClusterEntry, int] | None = None
         self.at_rest: tuple[object, ...] = ()
         """By what it has last found nothing to end or to start."""
@@ -253,6 +254,7 @@ class HostAgent(PipelinesSeen):
         beat = self.machine.beat(world.now_ms)
         if beat is not None:
             world.beats.append(beat)
+            self.beaten_ms = world.now_ms
             self.machine.beat_sent(world.now_ms)
 
     def speak(self) -> None:

@@ -66,6 +66,9 @@ def _not_joined(s: ClusterSchedule, agents: list[HostAgent]) -> str | None:
     for agent in agents:
         if truth.agents[agent.name].incarnation != agent.incarnation:
             return f"{agent.name} is known by an earlier incarnation"
+        # Its watcher, which was away itself, may not have missed it yet.
+        if s.world.now_ms - agent.beaten_ms > truth.policy.beat_ms:
+            return f"{agent.name} has fallen silent"
         watched = truth.pairs.get(agent.name)
         if watched is not None:
             who = (watched, truth.agents[watched].incarnation)

@@ -1,5 +1,5 @@
 """An agent that the scheduler passes over for so long that it is missed has a cause of its death; one that has its turns, and
-does not use them, has none."""
+does not use them, has none. And nothing is at rest where a member has fallen silent, be it that nobody has missed it yet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kcontrol.core.cluster.entries import Leave
 from kcontrol.core.cluster.liveness import Beat
 from tests.simulation.cluster.hosts import Host
 from tests.simulation.cluster.invariants import DEAD_WITHOUT_A_CAUSE, TROUBLE_LASTS_MS
+from tests.simulation.cluster.rest import not_at_rest
 from tests.simulation.cluster.schedule import ClusterSchedule
 from tests.simulation.cluster.world import NEVER_MS, TICK_MS, ClusterWorld
 from tests.simulation.invariants import Violation
@@ -25,6 +26,15 @@ def _joined() -> tuple[ClusterSchedule, Host]:
     schedule.go_on(60)
     assert len(schedule.world.truth.members) == len(schedule.hosts)
     return schedule, schedule.hosts[-1]
+
+
+def _beats_no_more(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    right = AgentMachine.beat
+
+    def beat(self: AgentMachine, now_ms: int) -> Beat | None:
+        return None if self.me.name == host.name else right(self, now_ms)
+
+    monkeypatch.setattr(AgentMachine, "beat", beat)
 
 
 def _found_silent(schedule: ClusterSchedule, host: Host) -> bool:
@@ -44,12 +54,7 @@ def test_who_has_its_turns_and_does_not_beat_is_found_dead_without_a_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     schedule, host = _joined()
-    right = AgentMachine.beat
-
-    def beat(self: AgentMachine, now_ms: int) -> Beat | None:
-        return None if self.me.name == host.name else right(self, now_ms)
-
-    monkeypatch.setattr(AgentMachine, "beat", beat)
+    _beats_no_more(monkeypatch, host)
     with pytest.raises(Violation, match=DEAD_WITHOUT_A_CAUSE):
         schedule.go_on(40)
 
@@ -59,14 +64,17 @@ def test_that_it_was_passed_over_long_ago_is_no_cause(monkeypatch: pytest.Monkey
     host.agent_frozen_until_ms = schedule.world.now_ms + 20 * TICK_MS
     schedule.go_on(20 + TROUBLE_LASTS_MS // TICK_MS)
     assert host.name in schedule.world.truth.members, "it has joined again"
-    right = AgentMachine.beat
-
-    def beat(self: AgentMachine, now_ms: int) -> Beat | None:
-        return None if self.me.name == host.name else right(self, now_ms)
-
-    monkeypatch.setattr(AgentMachine, "beat", beat)
+    _beats_no_more(monkeypatch, host)
     with pytest.raises(Violation, match=DEAD_WITHOUT_A_CAUSE):
         schedule.go_on(40)
+
+
+def test_where_a_member_has_fallen_silent_nothing_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule, host = _joined()
+    assert not_at_rest(schedule) is None
+    _beats_no_more(monkeypatch, host)
+    schedule.go_on(5)  # Too few for anybody to miss it.
+    assert not_at_rest(schedule) == f"{host.name} has fallen silent"
 
 
 def _world(beats: int, by: str = "b") -> ClusterWorld:
