@@ -112,6 +112,17 @@ def test_a_turn_in_which_nobody_can_beat_is_none() -> None:
     assert world.passed_over_ms("a", "b") == 12 * TICK_MS
 
 
+def test_an_outage_that_follows_makes_it_no_longer() -> None:
+    world = _world(5)
+    world.beats_up = False
+    world.has_its_turn("a")
+    world.now_ms += 300 * TICK_MS
+    world.has_its_turn("a")
+    world.beats_up = True
+    world.has_its_turn("a")
+    assert world.passed_over_ms("a", "b") == 12 * TICK_MS
+
+
 def test_it_is_over_with_the_turn_that_it_gets_at_last() -> None:
     world = _world(5)
     world.has_its_turn("a")

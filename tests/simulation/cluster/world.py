@@ -40,6 +40,16 @@ class NodeLife:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """Of an agent, in which it does what is due. beats: so many there were before it, of all agents. could_beat: whether
+    anybody can write beats."""
+
+    at_ms: int
+    beats: int
+    could_beat: bool
+
+
 class ClusterWorld:
     """Kafka, as far as a cluster sees it, and what is true."""
 
@@ -65,8 +75,8 @@ class ClusterWorld:
         self.trouble_ms: dict[str, int] = {}
         """By agent, until when something was wrong with its host."""
         self.brokers_trouble_ms = NEVER_MS
-        self.turns: dict[str, list[tuple[int, int]]] = {}
-        """By agent, when it could have beaten, and how many beats there were then, of all."""
+        self.turns: dict[str, list[AgentTurn]] = {}
+        """By agent, all that it had."""
         self.counts: Counter[str] = Counter()
         self.late: list[ClusterEntry] = []
         """Appends that were given up, and arrive all the same."""
@@ -120,19 +130,20 @@ class ClusterWorld:
         return job is not None and job.active
 
     def has_its_turn(self, agent: str) -> None:
-        """It does what is due now. That is no turn while nobody can beat."""
-        if self.beats_up:
-            self.turns.setdefault(agent, []).append((self.now_ms, len(self.beats)))
+        """It does what is due now."""
+        self.turns.setdefault(agent, []).append(AgentTurn(self.now_ms, len(self.beats), self.beats_up))
 
     def passed_over_ms(self, agent: str, by: str) -> int:
         """When it was last over that an agent had no turn while another beat so often that it rightly found it silent. One beat
         less is enough: the first may come before a turn in which the silent one was not due yet."""
-        ends = [*self.turns.get(agent, ()), (self.now_ms, len(self.beats))]
-        for (_, before), (end_ms, after) in reversed([*pairwise(ends)]):
-            beaten = sum(beat.agent == by for beat in self.beats[before:after])
-            if beaten >= self.truth.policy.silent_after - 1:
-                return end_ms
-        return NEVER_MS
+        over_ms, beaten = NEVER_MS, 0
+        now = AgentTurn(self.now_ms, len(self.beats), self.beats_up)
+        for before, after in pairwise([*self.turns.get(agent, ()), now]):
+            more = sum(beat.agent == by for beat in self.beats[before.beats : after.beats])
+            beaten = more if before.could_beat else beaten + more
+            if more and beaten >= self.truth.policy.silent_after - 1:
+                over_ms = after.at_ms
+        return over_ms
 
     def cut(self, to: int) -> None:
         """Delete what is before an offset."""
