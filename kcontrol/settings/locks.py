@@ -45,7 +45,7 @@ def lock(path: Path, name: str = "") -> BinaryIO:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b")
-    if not _is_taken(file):
+    if not _take(file):
         file.seek(0)
         holder, _ = _written(file)
         file.close()
@@ -85,8 +85,8 @@ def _written(file: BinaryIO) -> tuple[str, str]:
     return text[:_ID_BYTES].strip(), text[_ID_BYTES:].strip()
 
 
-def _is_taken(file: BinaryIO) -> bool:
-    """Whether it is ours from now on. That somebody looks at it keeps nobody out, and is waited for."""
+def _take(file: BinaryIO) -> bool:
+    """Take it; False: it is held. That somebody looks at it keeps nobody out, and is waited for."""
     for _ in range(_LOOKS):
         with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

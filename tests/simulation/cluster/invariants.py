@@ -163,8 +163,7 @@ def check_authors(world: ClusterWorld, done: Applied) -> None:
         require(known[entry.agent].incarnation == entry.incarnation, NAMED_INCARNATION, entry)
         require(RIGHT_MAY_REPORT(done.before, entry.by, entry.agent), ENTITLED, entry)
         if entry.reason == "silent" and not done.late and world.is_alive(entry.agent, entry.incarnation):
-            trouble_ms = max(world.trouble_ms.get(entry.agent, -(10**12)), world.brokers_trouble_ms)
-            quiet_ms = world.now_ms - max(trouble_ms, world.passed_over_ms(entry.agent, entry.by))
+            quiet_ms = world.now_ms - world.excused_ms(entry.agent, entry.by)
             require(quiet_ms <= TROUBLE_LASTS_MS, DEAD_WITHOUT_A_CAUSE, (entry, quiet_ms))
     if isinstance(entry, Prepare) and entry.agent in known and entry.agent not in done.before.collectors:
         require(entry.previous == known[entry.agent].incarnation, TAKEN_OVER, entry)

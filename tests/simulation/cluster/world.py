@@ -133,6 +133,11 @@ class ClusterWorld:
         """It does what is due now."""
         self.turns.setdefault(agent, []).append(AgentTurn(self.now_ms, len(self.beats), self.beats_up))
 
+    def excused_ms(self, agent: str, by: str) -> int:
+        """When it was last over that something was wrong by which `by` may rightly find an agent silent."""
+        host_ms = self.trouble_ms.get(agent, NEVER_MS)
+        return max(host_ms, self.brokers_trouble_ms, self.passed_over_ms(agent, by))
+
     def passed_over_ms(self, agent: str, by: str) -> int:
         """When it was last over that an agent had no turn while another beat so often that it rightly found it silent. One beat
         less is enough: the first may come before a turn in which the silent one was not due yet."""
