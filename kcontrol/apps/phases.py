@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 LOOKING = "looking at the cluster and the topics"
 STARTING_SPARK = "starting Spark"
@@ -26,6 +24,9 @@ def phase(text: str, as_json: bool = False) -> Iterator[None]:
         click.echo(f"{text} ...", err=True)
         yield
         return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(text, total=None)

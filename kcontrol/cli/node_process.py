@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
+from kcontrol.adapters.spark.engine.node_place import has_worked
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.beside import beside_binding
@@ -219,8 +220,11 @@ async def _on_spark(asked: NodeAsked, start: SparkStart, looks: _Looks, stop: as
                 return None
             bound, taken = placed
         else:
+            begun = has_worked(options.work_dir, pipeline.name, options.node)
+            if begun:
+                beside_binding(spark)
             bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
-            if any(query.stateful for query in bound.queries):
+            if not begun and any(query.stateful for query in bound.queries):
                 beside_binding(spark)
         if asked.standby:
             released = await _before(stop, service.until_free(bound, tell))

@@ -13,7 +13,7 @@ from kcontrol.apps.logs import DEBUG_VARIABLE, set_up_logging
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
 from kcontrol.settings.toml import resolve_settings
-from kcontrol.views.fates import MAX_LOOK_OFFSETS
+from kcontrol.views.look_limits import MAX_LOOK_OFFSETS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

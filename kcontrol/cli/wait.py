@@ -25,7 +25,8 @@ from kcontrol.views.completion import (
     is_complete,
     parse_token,
 )
-from kcontrol.views.fates import MAX_LOOK_OFFSETS, fates
+from kcontrol.views.fates import fates
+from kcontrol.views.look_limits import MAX_LOOK_OFFSETS
 from kcontrol.views.step_index import skips
 
 LOOK_EVERY_S = 1.0

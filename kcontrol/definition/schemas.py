@@ -1,5 +1,5 @@
 """Schemas of values as users give them: DDL or a Spark type for JSON, an Avro schema for Avro, a .proto file for Protobuf.
-Does not import Spark."""
+Does not import Spark, nor, before a schema needs it, what knows Avro or Protobuf."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastavro.schema import SchemaParseException, UnknownType, parse_schema
-
 from kcontrol.definition.ddl import unknown_type
-from kcontrol.definition.protos import is_proto_class, proto_schema, proto_text
 from kcontrol.errors import ConfigurationError
 
 _OF_REGISTRY = ("confluent-avro", "confluent-json", "confluent-protobuf")
@@ -38,6 +35,8 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
     if value_format in ("avro", "confluent-avro"):
         _check_avro(where, schema)
     elif value_format == "confluent-protobuf":
+        from kcontrol.definition.protos import proto_schema
+
         proto_schema(where, schema)
     elif not _is_ddl(schema) and not hasattr(schema, "jsonValue"):
         raise ConfigurationError(
@@ -57,8 +56,11 @@ def schema_text(schema: Any) -> str:
     for none."""
     if schema is None:
         return ""
-    if is_proto_class(schema) or (isinstance(schema, Mapping) and "proto" in schema):
-        return proto_text(schema)
+    if isinstance(schema, type) or (isinstance(schema, Mapping) and "proto" in schema):
+        from kcontrol.definition.protos import is_proto_class, proto_text
+
+        if isinstance(schema, Mapping) or is_proto_class(schema):
+            return proto_text(schema)
     if hasattr(schema, "jsonValue"):
         return json.dumps(schema.jsonValue(), sort_keys=True, separators=(",", ":"))
     return schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
@@ -69,6 +71,8 @@ def _is_ddl(schema: Any) -> bool:
 
 
 def _check_avro(where: str, schema: Any) -> None:
+    from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
     try:
         definition = json.loads(schema) if isinstance(schema, str) else schema
         if (

@@ -14,12 +14,7 @@ from dataclasses import replace
 from kcontrol.core.model import InputSlice, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.sessions.ports import Held, RecordLook
 from kcontrol.views.completion import Completion, CompletionState
-
-LOOKS_S = 10.0
-"""For all records of one question; each takes one fetch of one batch."""
-MAX_LOOK_OFFSETS = 10_000
-"""That are read, unless told otherwise, to find out whether a record that is not in Kafka any
-more was there when its step read."""
+from kcontrol.views.look_limits import LOOKS_S, MAX_LOOK_OFFSETS
 
 BoundaryOf = Callable[[Completion], Awaitable[StepBoundary | None]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kcontrol.adapters.http.push_desk import MAX_QUEUED_ROWS
 from kcontrol.requests.push.limits import BodyLimits, MemoryLimits
-from kcontrol.views.fates import MAX_LOOK_OFFSETS
+from kcontrol.views.look_limits import MAX_LOOK_OFFSETS
 
 PAGE_SIZE = 100
 """Of a list, when none is asked for."""

@@ -26,7 +26,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import ClusterSeen
 from kcontrol.views.cluster_projection import Blocked, Projections
 from kcontrol.views.deliveries import DeliveriesSeen
-from kcontrol.views.fates import MAX_LOOK_OFFSETS
+from kcontrol.views.look_limits import MAX_LOOK_OFFSETS
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.regions_facts import RegionsSeen
 from kcontrol.views.topic_safety import KnownSafety

@@ -12,7 +12,7 @@ import kcontrol
 from kcontrol.cli.wait import _wait
 from kcontrol.errors import NotFoundError
 from kcontrol.views.completion import parse_token
-from kcontrol.views.fates import MAX_LOOK_OFFSETS
+from kcontrol.views.look_limits import MAX_LOOK_OFFSETS
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
 from tests.support.transactions import abort_then_commit
 

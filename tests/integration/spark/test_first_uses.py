@@ -20,6 +20,11 @@ def test_this_spark_has_what_is_used_first(spark: SparkSession, use: Any) -> Non
     use(gateway_of(spark))
 
 
+def test_this_spark_has_the_library_of_state(spark: SparkSession) -> None:
+    internals.first_library(spark)
+    assert jvm_class(spark, "org.rocksdb.RocksDB").rocksdbVersion().toString()
+
+
 @pytest.mark.parametrize("name", [*BY_WHOLE_NAME, *PART_BY_PART, *IMPORTED.values()])
 def test_there_is_a_class_of_each_name_that_is_known(spark: SparkSession, name: str) -> None:
     assert jvm_class(spark, "java.lang.Class").forName(name).getName() == name

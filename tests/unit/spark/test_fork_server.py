@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE, WAIT_S
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, DAEMON, HERE, WAIT_S
 from kcontrol.adapters.spark.session.fork_server.process import SWITCH, ServerProcess, early
 from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
 from tests.support.patience import HANG_S
@@ -149,7 +149,7 @@ def test_a_forked_process_is_what_a_started_one_would_be(started: dict[str, str]
     forked, plain = look_forked(environment, tmp_path), look(environment, tmp_path, sys.executable)
     assert (forked.pop("forked"), plain.pop("forked")) == (True, False)
     assert forked.pop("parent") != plain.pop("parent")
-    assert (forked.pop("there"), plain.pop("there")) == (["pandas", "pyarrow", "pyspark"], [])
+    assert (forked.pop("there"), plain.pop("there")) == (["pyarrow", "pyspark"], [])
     assert forked == plain
     assert forked["read"] == "what it reads"
 
@@ -176,6 +176,55 @@ def test_who_waits_for_what_was_started_learns_of_the_end_of_what_was_forked(sta
     assert process.wait(HANG_S) == 128 + signal.SIGKILL
 
 
+@contextmanager
+def daemon(environment: dict[str, str]) -> Iterator[psutil.Process]:
+    """What forks the processes that run tasks, until it is over."""
+    tries, command = Tries(), [environment[PYTHON], "-m", DAEMON]
+    while True:
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.read(4), "the number of its port"
+                servers = [each for each in psutil.Process().children(recursive=True) if serves(each)]
+                forked = [each for server in servers for each in server.children() if not serves(each)]
+                if tries.was_forked(len(forked) == 1):
+                    yield forked[0]
+                    return
+            finally:
+                process.kill()
+
+
+def serves(process: psutil.Process) -> bool:
+    return "fork_server.serving" in " ".join(process.cmdline()) and process.name().startswith("python")
+
+
+def has_pandas(process: psutil.Process) -> bool:
+    return any("/pandas/" in each.path for each in process.memory_maps())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody says what a process has loaded")
+def test_tasks_are_forked_from_a_second_server_that_has_imported_what_they_need(
+    started_alone: dict[str, str], tmp_path: Path
+) -> None:
+    with daemon(started_alone) as forked:
+        second = forked.parent()
+        assert second is not None
+        first = second.parent()
+        assert first is not None
+        assert (has_pandas(forked), has_pandas(first)) == (True, False)
+        assert first.parent() == psutil.Process()
+        second.kill()
+        forked.wait(HANG_S)
+    assert look_forked(started_alone, tmp_path)["forked"], "who plans is still forked"
+    plain = subprocess.run(
+        [started_alone[PYTHON], "-m", DAEMON],
+        env=started_alone, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_S,
+    )  # fmt: skip
+    assert len(plain.stdout) == 4, plain.stderr
+
+
 def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
     started_alone: dict[str, str], tmp_path: Path
 ) -> None:
@@ -193,13 +242,19 @@ def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
 
 PARENT = """
 import os, subprocess, sys
+from kcontrol.adapters.spark.session.fork_server.launcher import DAEMON
 from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
 from tests.unit.spark.test_fork_server import await_server
 
 with Forks().forking("local[2]"):
     await_server()
-    command = [os.environ[PYTHON], "-m", "wait"]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": "0"}) as process:
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    daemon = subprocess.Popen(
+        [os.environ[PYTHON], "-m", DAEMON],
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )
+    daemon.stdout.read(4)
+    with subprocess.Popen([os.environ[PYTHON], "-m", "wait"], env=environment) as process:
         process.wait()
 """
 
@@ -219,10 +274,14 @@ def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_i
             if not tries.was_forked(server.pid != process.pid):
                 forked.kill()
                 continue
-            address = Path(server.cmdline()[-2])
+            address, seconds = (
+                Path(server.cmdline()[-3]),
+                [each for each in server.children() if serves(each)],
+            )
+            assert len(seconds) == 1
             process.kill()
-            forked.wait(HANG_S)
-            server.wait(HANG_S)
+            for each in (forked, server, *seconds):
+                each.wait(HANG_S)
             assert not address.parent.exists()
             return
 

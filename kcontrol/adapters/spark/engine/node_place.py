@@ -20,3 +20,8 @@ class NodePlace:
     """Where the node's own checkpoints are, if they are not put elsewhere."""
     environment: Environment | None = None
     """What it computes with, to be named where a replay differs; None: not known."""
+
+
+def has_worked(work_dir: Path, pipeline: str, node: int) -> bool:
+    """Whether this node has a directory of some life, of whatever log, so that it keeps state, or did."""
+    return any(work_dir.glob(f"*/{pipeline}/node-{node}"))

@@ -19,7 +19,12 @@ from kcontrol.adapters.spark.internals.checking import (
     lacking_for_shards,
 )
 from kcontrol.adapters.spark.internals.errors import Thrown, thrown_by
-from kcontrol.adapters.spark.internals.first_uses import first_compiler, first_parser, first_reflection
+from kcontrol.adapters.spark.internals.first_uses import (
+    first_compiler,
+    first_library,
+    first_parser,
+    first_reflection,
+)
 from kcontrol.adapters.spark.internals.frames import (
     PlannedFrame,
     analyzed,
@@ -103,6 +108,7 @@ __all__ = [
     "execution_of",
     "field_of",
     "first_compiler",
+    "first_library",
     "first_parser",
     "first_reflection",
     "gateway_of",

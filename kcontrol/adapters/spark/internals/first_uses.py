@@ -1,17 +1,22 @@
 """What a JVM does slowly the first time it is asked: Scala's reflection, the tables of the SQL parser, the compiler of
-generated code.
+generated code; and, once there is a session, the library of RocksDB.
 
-Each of these stands on libraries alone, or initialises one class of Spark's that stands on nothing else: so it may be asked
-while another thread makes the session, which initialises Spark's own classes, and neither can wait for the other.
+Each of the first three stands on libraries alone, or initialises one class of Spark's that stands on nothing else: so it may
+be asked while another thread makes the session, which initialises Spark's own classes, and neither can wait for the other.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.internals.session import jvm_class
+
 _REFLECTION = "scala.reflect.runtime.package"
 _GRAMMAR = "org.apache.spark.sql.catalyst.parser."
 _COMPILER = "org.codehaus.janino.ClassBodyEvaluator"
+_LIBRARY = "org.apache.spark.sql.execution.streaming.state.RocksDBLoader"
 _GENERATED = """
 public Object generate(Object[] references) { return new Once(references); }
 static class Once {
@@ -53,3 +58,8 @@ def first_compiler(gateway: Any) -> None:
     compiler = getattr(gateway.jvm, _COMPILER)()
     compiler.setClassName("kcontrol.Once")
     compiler.cook(_GENERATED)
+
+
+def first_library(spark: SparkSession) -> None:
+    """Of RocksDB: it is copied out of its jar, and loaded."""
+    jvm_class(spark, _LIBRARY).loadLibrary()

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals import (
     first_compiler,
+    first_library,
     first_parser,
     first_reflection,
     read_snapshot_list,
@@ -32,7 +33,7 @@ def beside_session(gateway: Any) -> threading.Thread:
 
 def beside_binding(spark: SparkSession) -> threading.Thread:
     """Begin what queries with state need."""
-    return _begun([partial(read_snapshot_list, spark)])
+    return _begun([partial(first_library, spark), partial(read_snapshot_list, spark)])
 
 
 def _begun(uses: list[Callable[[], object]]) -> threading.Thread:

@@ -2,8 +2,8 @@
 
 A JVM compiles what it runs often while it runs it. On a node that has just started, and for minutes after, that takes up to a
 fifth of two processors from steps that are slow because so little of them is compiled. What the quick compiler makes is
-good enough meanwhile, so the threads of the optimising one get less weight: all that is idle, and a part of what is not. See
-docs/decisions/129-back-sooner.md. Linux alone gives threads a weight of their own.
+good enough meanwhile, so the threads of the optimising one get less weight: all that is idle, and a part of what is not, in
+short turns. See docs/decisions/129-back-sooner.md and 201-short-turns.md. Linux alone gives threads a weight of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from kcontrol.adapters.spark.session.collector import spark_defaults
 from kcontrol.adapters.spark.session.conf import whole_number
+from kcontrol.adapters.spark.session.turns import take_short_turns
 
 NICENESS_SETTING = "spark.kcontrol.compilerNiceness"
 """By how much it gives way, as nice(1) counts; 0: not at all."""
@@ -94,6 +95,7 @@ def _give_way(process: int, niceness: int) -> int:
         with suppress(ProcessLookupError):
             if os.getpriority(os.PRIO_PROCESS, number) < niceness:
                 os.setpriority(os.PRIO_PROCESS, number, niceness)
+                take_short_turns(number, niceness)
     return len(found)
 
 

@@ -26,6 +26,8 @@ _INCUBATOR = "WARNING: Using incubator modules:"
 _TRACEBACK = "Traceback (most recent call last):"
 _MAX_HELD_LINES = 200
 _SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+_LAUNCHER_JAR = "jars/spark-launcher_*.jar"
+"""Its classes are looked for in all jars in the order of their names, each of which is opened for that."""
 _pyspark: Any = untyped_gateway
 """PySpark has what starts a JVM without types."""
 _READ_BYTES = 65_536
@@ -116,7 +118,9 @@ def launch_hushed(values: Mapping[str, str]) -> None:
 def _quick_launcher() -> Iterator[None]:
     """While the block runs, Spark's scripts need not look for their own place, and the Java that puts the JVM's command
     together, and ends, makes nothing ready for a longer life; unless the user has said otherwise."""
-    mine = {"SPARK_HOME": str(spark_home()), "SPARK_LAUNCHER_OPTS": _SHORT_LIFE}
+    home = spark_home()
+    jars = [f"-Xbootclasspath/a:{jar}" for jar in home.glob(_LAUNCHER_JAR) if " " not in str(jar)]
+    mine = {"SPARK_HOME": str(home), "SPARK_LAUNCHER_OPTS": " ".join([_SHORT_LIFE, *jars])}
     added = [name for name in mine if name not in os.environ]
     os.environ.update({name: mine[name] for name in added})
     try:

@@ -14,6 +14,10 @@ from marshal import dumps
 
 ADDRESS = "KCONTROL_FORK_SERVER"
 """The environment variable with the path of the server's socket."""
+TASKS = "tasks"
+"""In the same directory: the socket of the server for what runs tasks."""
+DAEMON = "kcontrol.adapters.spark.session.warm_daemon"
+"""What forks the processes that run them."""
 HERE, FORKED, REFUSED = b"h", b"f", b"r"
 """What the server says: that it listens to this one, and what became of the request."""
 STATUS_BYTES = 4
@@ -26,8 +30,10 @@ _TIMEVAL = WAIT_S.to_bytes(8, sys.byteorder) + bytes(8)
 def _handed_over(arguments: "list[str]") -> "socket | None":
     """The connection to a server that has forked a process for these arguments; None if there is none."""
     address = os.environ.get(ADDRESS)
-    if not address or arguments[:1] != ["-m"]:
+    if not address or arguments[:1] != ["-m"] or len(arguments) < 2:
         return None
+    if arguments[1] == DAEMON:
+        address = f"{address.rpartition('/')[0]}/{TASKS}"
     server = socket(AF_UNIX, SOCK_STREAM)
     try:
         server.connect(address)

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from kcontrol.adapters.spark.session.fork_server.serving import THREADS, differing
+from kcontrol.adapters.spark.session.fork_server.launcher import TASKS
+from kcontrol.adapters.spark.session.fork_server.serving import SOCKET, THREADS, clear_away, differing
 
 SWITCH = "KCONTROL_FORK"
 """The environment variable by which it can be done without: `0`."""
@@ -20,14 +21,14 @@ TIMEZONE = "PYARROW_IGNORE_TIMEZONE"
 """PySpark asks for it, and warns of what has been imported without."""
 BACKLOG = 128
 END_TIMEOUT_S = 20.0
-PREFIX, SOCKET = "kcontrol-fork-", "socket"
-"""Of the directory that the socket is in; its name there."""
+PREFIX = "kcontrol-fork-"
+"""Of the directory that the sockets are in."""
 _LONGEST_ADDRESS = 100
 """Bytes that a socket's path may have everywhere."""
 
 
 class ServerProcess:
-    """One that runs, until `close` or the end of this process. address: of its socket. Raises OSError."""
+    """One that runs, until `close` or the end of this process. address: of its first socket. Raises OSError."""
 
     def __init__(self) -> None:
         self._fixed = _fixed()
@@ -58,10 +59,7 @@ class ServerProcess:
         """Kill it, whether it has imported all or not; on Linux what it has forked ends with it."""
         self._process.kill()
         self._process.wait()
-        place = Path(self.address)
-        with suppress(OSError):
-            place.unlink()
-            place.parent.rmdir()
+        clear_away(Path(self.address).parent)
 
 
 class Early:
@@ -114,8 +112,7 @@ def _clear_left() -> None:
             try:
                 asking.connect(str(left / SOCKET))
             except ConnectionRefusedError:
-                (left / SOCKET).unlink()
-                left.rmdir()
+                clear_away(left)
 
 
 def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[bytes]]:
@@ -125,23 +122,29 @@ def _started(environment: Mapping[bytes, bytes]) -> tuple[str, subprocess.Popen[
     if len(os.fsencode(address)) > _LONGEST_ADDRESS:
         directory.rmdir()
         raise OSError(f"the path {address} is too long for a socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        # Under this name somebody listens from its first moment on: others delete what nobody does.
-        listening.bind(f"{address}.new")
-        listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
+    with _listening(directory / TASKS) as tasks, _listening(Path(f"{address}.new")) as plans:
+        # Under its name somebody listens from its first moment on: others delete what nobody does.
         Path(f"{address}.new").rename(address)
-        number = listening.fileno()
+        numbers = (plans.fileno(), tasks.fileno())
         process = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
                 "kcontrol.adapters.spark.session.fork_server.serving",
                 address,
-                str(number),
+                *map(str, numbers),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            pass_fds=(number,),
+            pass_fds=numbers,
             env=environment,
         )
     return address, process
+
+
+def _listening(path: Path) -> socket.socket:
+    """Who comes before the server has imported anything waits for it."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(str(path))
+    listening.listen(BACKLOG)
+    return listening

@@ -1,7 +1,11 @@
-"""The fork server itself: `python -m` this, with the path of its socket, the number of its descriptor, and a pipe
-of its parent's as standard input.
+"""The fork server itself: `python -m` this, with the path of its first socket, the numbers of the descriptors of both, and a
+pipe of its parent's as standard input.
 
-It begins no thread, for what it forks goes on as if it had been started by itself: with the arguments,
+It is two processes. The first has imported what plans, for which a third of the time is enough, and is asked seconds before
+anything is computed. It forks the second, which imports what runs tasks besides, once something was planned: by then the
+session is made, and a processor has time for that.
+
+They begin no thread, for what it forks goes on as if it had been started by itself: with the arguments,
 environment, directory, descriptors and module path that Spark gave it. What an import may have looked at must
 be the same here and there, so a request whose environment differs in more than what Spark tells its processes
 is refused, and its launcher starts a Python of its own. Whoever forks from here is ended with the launcher that
@@ -31,6 +35,7 @@ from kcontrol.adapters.spark.session.fork_server.launcher import (
     LENGTH_BYTES,
     REFUSED,
     STATUS_BYTES,
+    TASKS,
     WAIT_S,
 )
 
@@ -42,9 +47,13 @@ THREADS = b"OMP_NUM_THREADS"
 """Spark sets it for tasks alone; what plans computes nothing."""
 END_S = 2.0
 """A process that is to end has so long to do it well."""
+_SECOND_END_S = 5 * END_S
+"""The second server, which sees that its parent's parent is gone once it has imported all."""
 _MOST_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 4096
 _COMMAND_CHARACTERS = 15
+SOCKET = "socket"
+"""The name of the first one, in a directory that has nothing but them."""
 
 
 @dataclass
@@ -55,6 +64,10 @@ class Request:
     environment: Mapping[bytes, bytes]
     directory: str
     descriptors: Sequence[int]
+
+
+class Second:
+    """What `serve` returns in the process that is to be the server of tasks."""
 
 
 @dataclass
@@ -74,10 +87,15 @@ def differing(own: Mapping[bytes, bytes], theirs: Mapping[bytes, bytes]) -> list
 
 
 class ForkServer:
-    """Serves until its parent closes the pipe; in a child, `serve` returns what is to be run."""
+    """Serves until its parent closes the pipe; in a child, `serve` returns what is to be run.
 
-    def __init__(self, path: Path, listening: socket.socket) -> None:
-        self._path, self._listening = path, listening
+    tasks: what a second server is to listen to, which is forked once there is a child, or somebody waits there.
+    """
+
+    def __init__(self, listening: socket.socket, tasks: socket.socket | None = None) -> None:
+        self._listening, self._tasks = listening, tasks
+        self._second = 0
+        """Its process id, while it runs."""
         self._environment = dict(os.environb)
         self._children: dict[int, _Child] = {}
         """By the descriptor of its launcher."""
@@ -87,11 +105,13 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakeups[1], warn_on_full_buffer=False)
 
-    def serve(self) -> Request | None:
+    def serve(self) -> Request | Second | None:
         """None once the parent is gone, and with it everybody."""
         poller = select.poll()
-        for descriptor in (0, self._listening.fileno(), self._wakeups[0]):
-            poller.register(descriptor, select.POLLIN)
+        tasks = -1 if self._tasks is None else self._tasks.fileno()
+        for descriptor in (0, self._listening.fileno(), self._wakeups[0], tasks):
+            if descriptor >= 0:
+                poller.register(descriptor, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
             if 0 in ready and not os.read(0, 1):
@@ -107,6 +127,20 @@ class ForkServer:
                 request = self._accept(poller)
                 if request is not None:
                     return request
+            if self._tasks is not None and (self._children or tasks in ready):
+                poller.unregister(self._tasks)
+                if self._is_second(self._tasks):
+                    return Second()
+
+    def _is_second(self, tasks: socket.socket) -> bool:
+        """Whether this is the process that was forked to be the server of tasks."""
+        pid = _forked()
+        if pid == 0:
+            self._become_child()
+            return True
+        self._tasks, self._second = None, pid or 0
+        tasks.close()  # Where there can't be another process, who asks there is refused.
+        return False
 
     def _accept(self, poller: select.poll) -> Request | None:
         """In the child, what it is to run."""
@@ -120,7 +154,10 @@ class ForkServer:
             return None
         pid = None if differing(self._environment, request.environment) else _forked()
         if pid == 0:
-            self._become_child(launcher)
+            self._become_child()
+            launcher.close()
+            if self._tasks is not None:
+                self._tasks.close()
             return request
         for descriptor in request.descriptors:
             os.close(descriptor)
@@ -137,17 +174,19 @@ class ForkServer:
             self._lost_launcher(poller, child)
         return None
 
-    def _become_child(self, launcher: socket.socket) -> None:
+    def _become_child(self) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in self._wakeups:
             os.close(descriptor)
-        for each in (self._listening, launcher, *(child.launcher for child in self._children.values())):
+        for each in (self._listening, *(child.launcher for child in self._children.values())):
             each.close()
         _end_with_parent()
 
     def _reap(self, poller: select.poll) -> None:
         """Tell launchers whose process has ended."""
+        if self._second and os.waitpid(self._second, os.WNOHANG)[0]:
+            self._second = 0
         for descriptor, child in list(self._children.items()):
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if not pid:
@@ -179,15 +218,15 @@ class ForkServer:
     def _end_all(self, poller: select.poll) -> None:
         for child in list(self._children.values()):
             self._lost_launcher(poller, child)
-        while self._children:
+        late_at = time.monotonic() + _SECOND_END_S
+        while self._children or self._second:
             select.select([self._wakeups[0]], [], [], END_S)
             with suppress(BlockingIOError):
                 os.read(self._wakeups[0], _READ_BYTES)
             self._reap(poller)
             self._kill_late()
-        with suppress(OSError):
-            self._path.unlink()
-            self._path.parent.rmdir()
+            if self._second and time.monotonic() > late_at:
+                os.kill(self._second, signal.SIGKILL)
 
 
 def _forked() -> int | None:
@@ -262,28 +301,51 @@ def _module_path(text: str) -> list[str]:
     return [each or str(Path.cwd()) for each in text.split(os.pathsep)] if text else []
 
 
-def warm_up() -> None:
-    """Import what Spark's Python processes import, and put it out of the garbage collector's sight."""
+def clear_away(directory: Path) -> None:
+    """The directory of a server that is not there any more."""
+    with suppress(OSError):
+        for name in (SOCKET, TASKS):
+            (directory / name).unlink(missing_ok=True)
+        directory.rmdir()
+
+
+def import_for_plans() -> None:
+    """What Spark's planners import, out of the garbage collector's sight."""
     import ctypes  # noqa: F401
 
+    import pyspark.sql.streaming.python_streaming_source_runner
     import pyspark.sql.worker.create_data_source
-    import pyspark.sql.worker.lookup_data_sources  # noqa: F401
+    import pyspark.sql.worker.lookup_data_sources
+    import pyspark.sql.worker.plan_data_source_read  # noqa: F401
 
+    import kcontrol.adapters.spark.source.data_source
+    import kcontrol.adapters.spark.source.exchange_source  # noqa: F401
+
+    gc.freeze()
+
+
+def import_for_tasks() -> None:
+    """What they do not."""
     from kcontrol.adapters.spark.session import warm_daemon
 
     warm_daemon.warm_up()
-    gc.freeze()
 
 
 def main() -> None:
     """Returns when the parent is gone, or as the process that was forked."""
     # Ctrl-C ends the parent. PySpark starts its JVM, and so all of that, without it, too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    directory = Path(sys.argv[1]).parent
     starting = Starting()
-    server = ForkServer(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
-    warm_up()
-    request = server.serve()
-    if request is not None:
+    plans, tasks = (socket.socket(fileno=int(number)) for number in sys.argv[2:])
+    import_for_plans()
+    request = ForkServer(plans, tasks).serve()
+    if request is None:
+        clear_away(directory)
+    if isinstance(request, Second):
+        import_for_tasks()
+        request = ForkServer(tasks).serve()
+    if isinstance(request, Request):
         starting.become(request)
 
 
