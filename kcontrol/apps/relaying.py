@@ -25,6 +25,7 @@ from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
+from kcontrol.apps.held_tables import HeldTables, TableCare
 from kcontrol.apps.past_cancelling import in_thread, warmed
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.warm_up import can_be_opened_twice
@@ -87,9 +88,10 @@ class WouldBe:
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
     that their code is warm; None: nothing has to be. plan: plans the queries for the layout that is asked for; None:
-    nobody does before they are opened. placed: an agent has started it, so that it is the node, too, where the pipeline is not
-    there any more. binding_ms: queries that are still bound, or planned, for a layout that nobody wants any more are waited
-    for so long, and so are those that were opened to be warm for it; Spark's session may hang."""
+    nobody does before they are opened. tables: see `HeldTables`. placed: an agent has started it, so that it is the node,
+    too, where the pipeline is not there any more. binding_ms: queries that are still bound, or planned, for a layout that
+    nobody wants any more are waited for so long, and so are those that were opened to be warm for it; Spark's session may
+    hang."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -103,6 +105,7 @@ class WouldBe:
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
     plan: Plan | None = None
+    tables: TableCare | None = None
     placed: bool = False
     binding_ms: int = DEFAULT_LIMITS.binding_ms
 
@@ -164,6 +167,7 @@ class Preparation:
         self._said: tuple[str, int, str] | None = None
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
+        self._held = HeldTables(who.tables)
 
     def __str__(self) -> str:
         return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
@@ -204,6 +208,8 @@ class Preparation:
         elif self._work is None or self._work.done():
             self._finish_work()
             self._copy_newest(steps)
+        if self._copy is not None:
+            self._held.look(request.request_id, steps, is_ready=self.is_ready)
         await self._say(request)
         return True
 
@@ -283,7 +289,7 @@ class Preparation:
             layout=layout,
         )
         self.prepared = Prepared(request.request_id, pipeline, spec, resolved, bound)
-        if steps.saved and not can_be_opened_twice(steps.saved[-1]):
+        if steps.saved and not await self._opens(steps.saved[-1]):
             # Before there is one to be copied: what changes between that and the last step is copied twice, and the second
             # time no steps are made.
             await self._warm(None, steps.last)
@@ -304,10 +310,17 @@ class Preparation:
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
-        await self._warm(checkpoint if can_be_opened_twice(checkpoint) else None, last)
+        await self._warm(checkpoint if await self._opens(checkpoint) else None, last)
         if last is not None:
             await self._plan(checkpoint, last)
         self._is_planned = True
+
+    async def _opens(self, checkpoint: Checkpoint) -> bool:
+        """Whether the state is opened to be warm for it."""
+        tables = self._who.tables
+        if can_be_opened_twice(checkpoint):
+            return True
+        return tables is not None and await asyncio.to_thread(tables.links)
 
     async def _plan(self, checkpoint: Checkpoint, last: StepBoundary) -> None:
         """Once for a request."""

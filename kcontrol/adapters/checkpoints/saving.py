@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from kcontrol.adapters.checkpoints.digests import FileKey, KnownDigests, key_of
 from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
@@ -46,10 +47,6 @@ from kcontrol.errors import CheckpointDamagedError, CheckpointError
 
 _log = logging.getLogger(__name__)
 
-FileKey = tuple[int, int, int, int]
-"""Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to
-it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
@@ -72,11 +69,11 @@ class PartSave:
         files: Files,
         place: PartPlace,
         limits: StoreLimits,
-        known: Mapping[FileKey, str],
+        known: KnownDigests,
         cancelled: Cancelled,
         held: HeldShards = NO_SHARDS,
     ) -> None:
-        """known: SHA-256 of files that an earlier save has read. held: which of them are of which shard."""
+        """known: SHA-256 of files that were read before. held: which of them are of which shard."""
         self._files, self._place, self._limits, self._known, self._cancelled = (
             files,
             place,
@@ -95,8 +92,6 @@ class PartSave:
         self._mark = f"{self._life.saving}/{self._name}"
         self._publishing = False
         """Whether the manifest, if there is one, may be this save's."""
-        self.read: dict[FileKey, str] = {}
-        """SHA-256 of the files of this part, for the next save."""
 
     def run(self, pinned: Path) -> PartReceipt:
         """Raises CheckpointError, and CheckpointCancelledError."""
@@ -182,7 +177,7 @@ class PartSave:
             raise CheckpointError(
                 f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}"
             )
-        self.read[file.key] = digest
+        self._known.note(file.key, digest)
         return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest, shard=shard)
 
     def _take_over(self, file: Pinned, path: str) -> ManifestFile | None:
@@ -199,7 +194,7 @@ class PartSave:
         return stored
 
     def _digest(self, file: Pinned) -> str:
-        known = self._known.get(file.key)
+        known = self._known.of(file.key)
         if known is None:
             digest = sha256()
             with file.source.open("rb") as reader:
@@ -207,7 +202,7 @@ class PartSave:
                     check(self._cancelled)
                     digest.update(chunk)
             known = digest.hexdigest()
-        self.read[file.key] = known
+            self._known.note(file.key, known)
         return known
 
     def _earlier(self) -> tuple[dict[str, Manifest], dict[str, int]]:
@@ -250,6 +245,4 @@ def _pinned_files(pinned: Path) -> Iterator[Pinned]:
         raise CheckpointError(f"there is no pin {pinned}: pin the step before it is saved")
     for source in sorted(pinned.rglob("*")):
         if source.is_file():
-            status = source.stat()
-            key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            yield Pinned(source, source.relative_to(pinned).as_posix(), key)
+            yield Pinned(source, source.relative_to(pinned).as_posix(), key_of(source.stat()))

@@ -16,6 +16,7 @@ import pytest
 
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import relaying, warm_up
+from kcontrol.apps.held_tables import TableCare
 from kcontrol.apps.relaying import COPY_TRIES, Preparation, Read, WouldBe, prepare_beside
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.steps_view import StepsView
@@ -305,6 +306,22 @@ def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
         warm.goes_on.set()
         await world.until(_is_ready, it, logs)
         assert warm.began == [(3, None)], "once, and without so much state"
+
+    world.run(scenario)
+
+
+def test_much_state_is_opened_to_warm_up_where_that_copies_none_of_it(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_up, "MAX_BYTES", 0)
+
+    async def scenario() -> None:
+        warm = _Rehearsals()
+        warm.goes_on.set()
+        tables = TableCare(lambda _: None, lambda: None, lambda: True)
+        it, logs = world.process(2, warm=warm, tables=tables), _logs(MORE, saved=world.checkpoint())
+        await world.until(_is_ready, it, logs)
+        assert warm.began == [(3, STEP)]
 
     world.run(scenario)
 
