@@ -85,6 +85,8 @@ class PartSave:
         self._shard_of = {path: number for number, each in enumerate(held.shards) for path in each.paths}
         self._life: LifeFolder = life_of(place)
         self._former: FormerPart | None = None
+        self._by_digest: dict[tuple[str, int], ManifestFile] = {}
+        """What earlier parts have stored, by SHA-256 and size."""
         self._taken_over: set[str] = set()
         """Paths of files that the storage had of an earlier life."""
         self._name = save_name(place)
@@ -118,6 +120,7 @@ class PartSave:
         self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]
     ) -> PartReceipt:
         stored = stored_files(earlier.values(), sizes)
+        self._by_digest = {(each.sha256, each.size_bytes): each for each in stored.values()}
         if not earlier:
             self._former = newest_part_before(self._files, self._life)
         with ThreadPoolExecutor(
@@ -166,8 +169,9 @@ class PartSave:
     def _copied(self, file: Pinned, stored: ManifestFile | None) -> ManifestFile:
         """The file's line in the manifest, when it is stored: by an earlier part, or now."""
         shard = self._shard_of.get(file.path)
+        stored = self._renamed(file) if stored is None else stored
         if stored is not None and self._digest(file) == stored.sha256:
-            return stored.model_copy(update={"shard": shard})
+            return stored.model_copy(update={"path": file.path, "shard": shard})
         path = self._stored(file.path)
         taken = self._take_over(file, path)
         if taken is not None:
@@ -179,6 +183,12 @@ class PartSave:
             )
         self._known.note(file.key, digest)
         return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest, shard=shard)
+
+    def _renamed(self, file: Pinned) -> ManifestFile | None:
+        """The same file under another name, if it was read before: Spark gives a table of state a new one whenever the
+        snapshot before was not copied yet."""
+        digest = self._known.of(file.key)
+        return None if digest is None else self._by_digest.get((digest, file.size_bytes))
 
     def _take_over(self, file: Pinned, path: str) -> ManifestFile | None:
         """Have the storage put the same file of an earlier life at `path`, if it is there. Who has that file deleted

@@ -70,3 +70,16 @@ def test_a_file_that_is_gone_or_has_another_size_is_not_known(tmp_path: Path) ->
     file.write_bytes(b"ab")
     known.note_file(file, 1, "digest")
     assert known.of(key_of(file.stat())) is None
+
+
+def test_the_same_file_under_another_name_is_not_stored_twice(tmp_path: Path) -> None:
+    where, store = (tmp_path / "store").as_uri(), CheckpointStore(known=KnownDigests())
+    first = make_pin(tmp_path / "first", FIRST)
+    store.save(place(where, step=2), first)
+    renamed = tmp_path / "second" / PATH.replace("1-a", "1-b")
+    renamed.parent.mkdir(parents=True)
+    renamed.hardlink_to(first / PATH)
+    saved = store.save(place(where, step=3), tmp_path / "second")
+    assert saved.copied_bytes == 0
+    store.restore(where, saved.manifest, tmp_path / "back")
+    assert contents_of(tmp_path / "back") == {PATH.replace("1-a", "1-b"): FIRST[PATH]}
