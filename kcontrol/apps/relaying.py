@@ -34,6 +34,7 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
     Checkpoint,
+    LayoutPhase,
     LayoutReady,
     LayoutRequest,
     NodeJoin,
@@ -55,6 +56,7 @@ _log = logging.getLogger("kcontrol.node")
 LOOK_EVERY_S = 0.5
 """How often a process looks at what it has read of the logs while something is asked for."""
 BEAT_S = 1.0
+COPYING = frozenset({LayoutPhase.COPYING, LayoutPhase.SWITCHING})
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
 
@@ -162,6 +164,8 @@ class Preparation:
         self._forgotten: set[asyncio.Task[None]] = set()
         """Cancelled, and not over yet: a thread that binds queries goes on."""
         self._request_id = self._error = ""
+        self._asked_at = 0
+        """The last step when the request was seen."""
         self._is_warm = who.warm is None
         self._is_planned = False
         self._said: tuple[str, int, str] | None = None
@@ -202,12 +206,12 @@ class Preparation:
         if not spec.assignment == _number(steps) == request.number - 1:
             return True  # The log of steps, or the control log, was not read so far.
         if request.request_id != self._request_id:
-            self._request_id = request.request_id
+            self._request_id, self._asked_at = request.request_id, steps.step
             before = holder_in(view, self._who.node)
             self._work = asyncio.create_task(self._prepare(spec, steps, request, before))
         elif self._work is None or self._work.done():
             self._finish_work()
-            self._copy_newest(steps)
+            self._copy_newest(view, steps)
         if self._copy is not None:
             self._held.look(request.request_id, steps, is_ready=self.is_ready)
         await self._say(request)
@@ -300,12 +304,19 @@ class Preparation:
         if not stateful:
             self._copy.total_bytes = 0
 
-    def _copy_newest(self, steps: StepsView) -> None:
+    def _copy_newest(self, view: PipelineView, steps: StepsView) -> None:
         copy, found = self._copy, steps.saved
         if copy is None or self._error or not found or found[-1].step <= copy.step:
             return
+        if found[-1].step < self._asked_at and not self._is_copying(view):
+            return  # Another one will be made for this, and what has changed in between would be copied twice.
         self._tries += 1
         self._work = asyncio.create_task(self._copied(copy, found[-1], steps.last))
+
+    def _is_copying(self, view: PipelineView) -> bool:
+        """Whether the coordinator says that there is a checkpoint that was made for this, or after all were there."""
+        told = view.layout_told()
+        return told is not None and told.request_id == self._request_id and told.phase in COPYING
 
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         await asyncio.to_thread(copy.copy, checkpoint)

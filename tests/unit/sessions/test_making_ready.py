@@ -24,11 +24,15 @@ from kcontrol.core.model import (
     Assignment,
     Checkpoint,
     ControlRecord,
+    LayoutPhase,
     LayoutReady,
     LayoutRequest,
+    LayoutStatus,
     Logged,
     NodeJoin,
+    PipelinePhase,
     PipelineSpec,
+    Status,
     StepBoundary,
     UpgradeWay,
 )
@@ -288,6 +292,24 @@ class _Rehearsals:
     ) -> None:
         self.began.append((spec.nodes, None if checkpoint is None else checkpoint.step))
         await self.goes_on.wait()
+
+
+def test_a_checkpoint_of_before_the_request_is_copied_only_if_the_change_is_made_by_it(world: _World) -> None:
+    """Otherwise most of it would be copied twice: once as it was then, once as it is in the one that is made."""
+
+    async def scenario() -> None:
+        it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
+        logs.committed = folded(boundary(STEP + 1, (7, 2), (8, 3), nodes=2), view=logs.committed)
+        await world.until(lambda said: said.request_id == "l1", it, logs)
+        for _ in range(20):
+            assert await it.look(*logs.read)
+            await asyncio.sleep(0)
+        assert {each.copied_step for each in await world.said()} == {0}
+        told = LayoutStatus("l1", LayoutPhase.COPYING, 3, STEP, 1, 0, -1, 0, "")
+        logs.see(Status(*("p", 9, PipelinePhase.RUNNING, 1, "", (), 0, "", ()), layout=told))
+        await world.until(_is_ready, it, logs)
+
+    world.run(scenario)
 
 
 def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
