@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals import (
     hadoop_configuration,
+    java_session,
     jvm,
     link_tables,
     linked_tables,
@@ -76,9 +77,13 @@ def test_it_is_done_once_and_told(spark: SparkSession, tmp_path: Path) -> None:
     before = local_file_system(spark).hashCode()
     write_lean_files(spark)
     assert local_file_system(spark).hashCode() == before
-    assert links_tables_of(spark, tmp_path) is (tmp_path.stat().st_dev == Path("/tmp").stat().st_dev)
+
+
+def test_whether_that_is_done_goes_by_the_disk_also_of_what_is_to_be(spark: SparkSession) -> None:
+    conf = java_session(spark).sparkContext().conf()
+    works = Path(str(jvm(spark).org.apache.spark.util.Utils.getLocalDir(conf)))
+    assert links_tables_of(spark, works / "of a process" / "that was just started")
     assert not links_tables_of(spark, Path("/proc"))
-    assert not links_tables_of(spark, tmp_path / "nowhere")
 
 
 def test_a_spark_in_which_it_cannot_be_done_copies_as_before(

@@ -97,12 +97,13 @@ def link_tables(spark: SparkSession, local: Any) -> Any:
 
 
 def links_tables_of(spark: SparkSession, directory: Path) -> bool:
-    """Whether what is in that directory is linked to where RocksDB works: it is on one disk with it."""
+    """Whether what is in that directory, or is to be, is linked to where RocksDB works: it is on one disk with it."""
     try:
         is_asked = link_tables(spark, local_file_system(spark)).getClass().getName() == LINKING_CLASS
         context = java_session(spark).sparkContext()
         works = jvm_class(spark, "org.apache.spark.util.Utils").getLocalDir(context.conf())
-        return is_asked and Path(str(works)).stat().st_dev == directory.stat().st_dev
+        there = next(each for each in (directory, *directory.parents) if each.exists())
+        return is_asked and Path(str(works)).stat().st_dev == there.stat().st_dev
     except (Py4JError, SparkSettingError, OSError) as error:
         _log.info("nobody knows where RocksDB works: %s", error)
         return False
