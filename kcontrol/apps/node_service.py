@@ -28,6 +28,7 @@ from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import SparkEngine
 from kcontrol.adapters.spark.engine.node_place import NodePlace
 from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
+from kcontrol.adapters.spark.internals import hold_tables, links_tables_of, take_snapshots
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
@@ -35,6 +36,7 @@ from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps.agent.numbers import GivenNumber, given_number
 from kcontrol.apps.ending import end_task
+from kcontrol.apps.held_tables import TableCare
 from kcontrol.apps.passing_on import PassedOn, nothing_to_close
 from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
@@ -223,6 +225,11 @@ class NodeService:
             output_partitions=options.output_partitions,
             warm=warm,
             plan=plan,
+            tables=TableCare(
+                partial(hold_tables, self._spark),
+                partial(take_snapshots, self._spark),
+                partial(links_tables_of, self._spark, options.work_dir),
+            ),
             placed=is_new and options.placement is not None,
             binding_ms=limits.binding_ms,
         )

@@ -25,6 +25,7 @@ from kcontrol.adapters.spark.engine.plans_ahead import PlansAhead
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
+from kcontrol.apps.held_tables import HeldTables, TableCare
 from kcontrol.apps.past_cancelling import in_thread, warmed
 from kcontrol.apps.submit import resolve
 from kcontrol.apps.warm_up import can_be_opened_twice
@@ -33,6 +34,7 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
     Checkpoint,
+    LayoutPhase,
     LayoutReady,
     LayoutRequest,
     NodeJoin,
@@ -54,6 +56,7 @@ _log = logging.getLogger("kcontrol.node")
 LOOK_EVERY_S = 0.5
 """How often a process looks at what it has read of the logs while something is asked for."""
 BEAT_S = 1.0
+COPYING = frozenset({LayoutPhase.COPYING, LayoutPhase.SWITCHING})
 COPY_TRIES = 3
 """A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
 
@@ -87,9 +90,10 @@ class WouldBe:
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
     queries from a checkpoint that was copied, or from none if there is too much of it, and runs the input of the last step, so
     that their code is warm; None: nothing has to be. plan: plans the queries for the layout that is asked for; None:
-    nobody does before they are opened. placed: an agent has started it, so that it is the node, too, where the pipeline is not
-    there any more. binding_ms: queries that are still bound, or planned, for a layout that nobody wants any more are waited
-    for so long, and so are those that were opened to be warm for it; Spark's session may hang."""
+    nobody does before they are opened. tables: see `HeldTables`. placed: an agent has started it, so that it is the node,
+    too, where the pipeline is not there any more. binding_ms: queries that are still bound, or planned, for a layout that
+    nobody wants any more are waited for so long, and so are those that were opened to be warm for it; Spark's session may
+    hang."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -103,6 +107,7 @@ class WouldBe:
     beside: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
     plan: Plan | None = None
+    tables: TableCare | None = None
     placed: bool = False
     binding_ms: int = DEFAULT_LIMITS.binding_ms
 
@@ -159,11 +164,14 @@ class Preparation:
         self._forgotten: set[asyncio.Task[None]] = set()
         """Cancelled, and not over yet: a thread that binds queries goes on."""
         self._request_id = self._error = ""
+        self._asked_at = 0
+        """The last step when the request was seen."""
         self._is_warm = who.warm is None
         self._is_planned = False
         self._said: tuple[str, int, str] | None = None
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
+        self._held = HeldTables(who.tables)
 
     def __str__(self) -> str:
         return f"node {self._who.node} of pipeline {self._who.pipeline.name}"
@@ -198,12 +206,14 @@ class Preparation:
         if not spec.assignment == _number(steps) == request.number - 1:
             return True  # The log of steps, or the control log, was not read so far.
         if request.request_id != self._request_id:
-            self._request_id = request.request_id
+            self._request_id, self._asked_at = request.request_id, steps.step
             before = holder_in(view, self._who.node)
             self._work = asyncio.create_task(self._prepare(spec, steps, request, before))
         elif self._work is None or self._work.done():
             self._finish_work()
-            self._copy_newest(steps)
+            self._copy_newest(view, steps)
+        if self._copy is not None:
+            self._held.look(request.request_id, steps, is_ready=self.is_ready)
         await self._say(request)
         return True
 
@@ -283,7 +293,7 @@ class Preparation:
             layout=layout,
         )
         self.prepared = Prepared(request.request_id, pipeline, spec, resolved, bound)
-        if steps.saved and not can_be_opened_twice(steps.saved[-1]):
+        if steps.saved and not await self._opens(steps.saved[-1]):
             # Before there is one to be copied: what changes between that and the last step is copied twice, and the second
             # time no steps are made.
             await self._warm(None, steps.last)
@@ -294,20 +304,34 @@ class Preparation:
         if not stateful:
             self._copy.total_bytes = 0
 
-    def _copy_newest(self, steps: StepsView) -> None:
+    def _copy_newest(self, view: PipelineView, steps: StepsView) -> None:
         copy, found = self._copy, steps.saved
         if copy is None or self._error or not found or found[-1].step <= copy.step:
             return
+        if found[-1].step < self._asked_at and not self._is_copying(view):
+            return  # Another one will be made for this, and what has changed in between would be copied twice.
         self._tries += 1
         self._work = asyncio.create_task(self._copied(copy, found[-1], steps.last))
+
+    def _is_copying(self, view: PipelineView) -> bool:
+        """Whether the coordinator says that there is a checkpoint that was made for this, or after all were there."""
+        told = view.layout_told()
+        return told is not None and told.request_id == self._request_id and told.phase in COPYING
 
     async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
-        await self._warm(checkpoint if can_be_opened_twice(checkpoint) else None, last)
+        await self._warm(checkpoint if await self._opens(checkpoint) else None, last)
         if last is not None:
             await self._plan(checkpoint, last)
         self._is_planned = True
+
+    async def _opens(self, checkpoint: Checkpoint) -> bool:
+        """Whether the state is opened to be warm for it."""
+        tables = self._who.tables
+        if can_be_opened_twice(checkpoint):
+            return True
+        return tables is not None and await asyncio.to_thread(tables.links)
 
     async def _plan(self, checkpoint: Checkpoint, last: StepBoundary) -> None:
         """Once for a request."""

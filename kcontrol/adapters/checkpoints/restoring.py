@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
+from kcontrol.adapters.checkpoints.digests import KnownDigests, key_of
 from kcontrol.adapters.checkpoints.files import Files
 from kcontrol.adapters.checkpoints.layout import LifeFolder, parse_manifest
 from kcontrol.adapters.checkpoints.limits import StoreLimits
@@ -19,7 +20,7 @@ AtHand = Callable[[str], Iterable[Path]]
 """Given a file's path in its part: where on this machine the same file may be."""
 
 
-def restore(files: Files, limits: StoreLimits, manifest: str, target: Path) -> Manifest:
+def restore(files: Files, limits: StoreLimits, manifest: str, target: Path, known: KnownDigests) -> Manifest:
     """Fill `target`, which must be empty or not there. Raises CheckpointDamagedError naming
     the file that is not as it was."""
     read = read_manifest(files, manifest)
@@ -31,7 +32,7 @@ def restore(files: Files, limits: StoreLimits, manifest: str, target: Path) -> M
             )
     except OSError as error:
         raise _not_made(target, error) from error
-    fetch(files, limits, manifest, read.files, target)
+    fetch(files, limits, manifest, read.files, target, known)
     return read
 
 
@@ -41,10 +42,11 @@ def fetch(
     manifest: str,
     wanted: Sequence[ManifestFile],
     target: Path,
+    known: KnownDigests,
     at_hand: AtHand | None = None,
 ) -> BroughtBytes:
     """Put some files of a part below `target`. One that is on this machine already, the same to the last byte, is linked
-    instead of copied. Raises as `restore`."""
+    instead of copied. known: SHA-256 of files that were read before. Raises as `restore`."""
     life, _ = parse_manifest(manifest)
     try:
         for folder in {(target / file.path).parent for file in wanted}:
@@ -53,9 +55,11 @@ def fetch(
         raise _not_made(target, error) from error
 
     def bring(file: ManifestFile) -> BroughtBytes:
-        if at_hand is not None and _linked(file, at_hand(file.path), target / file.path, limits.chunk_bytes):
+        place = target / file.path
+        if at_hand is not None and _linked(file, at_hand(file.path), place, limits.chunk_bytes, known):
             return BroughtBytes(linked_bytes=file.size_bytes)
         _bring(files, life, manifest, file, target)
+        known.note_file(place, file.size_bytes, file.sha256)
         return BroughtBytes(bytes=file.size_bytes)
 
     with ThreadPoolExecutor(limits.parallel_files, thread_name_prefix="kcontrol-restore") as pool:
@@ -72,7 +76,9 @@ def _not_made(target: Path, error: OSError) -> CheckpointError:
     return CheckpointError(f"{target} can't be made: {error}; free the disk or correct its rights")
 
 
-def _linked(file: ManifestFile, candidates: Iterable[Path], target: Path, chunk_bytes: int) -> bool:
+def _linked(
+    file: ManifestFile, candidates: Iterable[Path], target: Path, chunk_bytes: int, known: KnownDigests
+) -> bool:
     """Whether one of the candidates is the file, and `target` a link to it. What is linked is looked at, so that it does
     not matter who replaces a candidate meanwhile."""
     for candidate in candidates:
@@ -82,18 +88,23 @@ def _linked(file: ManifestFile, candidates: Iterable[Path], target: Path, chunk_
             os.link(candidate, target)
         except OSError:  # gone meanwhile, or on another file system
             continue
-        if _sha256(target, chunk_bytes) == file.sha256:
+        if _sha256(target, chunk_bytes, known) == file.sha256:
             return True
         target.unlink()
     return False
 
 
-def _sha256(path: Path, chunk_bytes: int) -> str:
-    digest = sha256()
-    with path.open("rb") as reader:
-        while chunk := reader.read(chunk_bytes):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _sha256(path: Path, chunk_bytes: int, known: KnownDigests) -> str:
+    key = key_of(path.stat())
+    found = known.of(key)
+    if found is None:
+        digest = sha256()
+        with path.open("rb") as reader:
+            while chunk := reader.read(chunk_bytes):
+                digest.update(chunk)
+        found = digest.hexdigest()
+        known.note(key, found)
+    return found
 
 
 def is_readable(files: Files, manifest: str) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from kcontrol.adapters.checkpoints.digests import FileKey, KnownDigests, key_of
 from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
@@ -46,10 +47,6 @@ from kcontrol.errors import CheckpointDamagedError, CheckpointError
 
 _log = logging.getLogger(__name__)
 
-FileKey = tuple[int, int, int, int]
-"""Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to
-it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
@@ -72,11 +69,11 @@ class PartSave:
         files: Files,
         place: PartPlace,
         limits: StoreLimits,
-        known: Mapping[FileKey, str],
+        known: KnownDigests,
         cancelled: Cancelled,
         held: HeldShards = NO_SHARDS,
     ) -> None:
-        """known: SHA-256 of files that an earlier save has read. held: which of them are of which shard."""
+        """known: SHA-256 of files that were read before. held: which of them are of which shard."""
         self._files, self._place, self._limits, self._known, self._cancelled = (
             files,
             place,
@@ -88,6 +85,8 @@ class PartSave:
         self._shard_of = {path: number for number, each in enumerate(held.shards) for path in each.paths}
         self._life: LifeFolder = life_of(place)
         self._former: FormerPart | None = None
+        self._by_digest: dict[tuple[str, int], ManifestFile] = {}
+        """What earlier parts have stored, by SHA-256 and size."""
         self._taken_over: set[str] = set()
         """Paths of files that the storage had of an earlier life."""
         self._name = save_name(place)
@@ -95,8 +94,6 @@ class PartSave:
         self._mark = f"{self._life.saving}/{self._name}"
         self._publishing = False
         """Whether the manifest, if there is one, may be this save's."""
-        self.read: dict[FileKey, str] = {}
-        """SHA-256 of the files of this part, for the next save."""
 
     def run(self, pinned: Path) -> PartReceipt:
         """Raises CheckpointError, and CheckpointCancelledError."""
@@ -123,6 +120,7 @@ class PartSave:
         self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]
     ) -> PartReceipt:
         stored = stored_files(earlier.values(), sizes)
+        self._by_digest = {(each.sha256, each.size_bytes): each for each in stored.values()}
         if not earlier:
             self._former = newest_part_before(self._files, self._life)
         with ThreadPoolExecutor(
@@ -171,8 +169,9 @@ class PartSave:
     def _copied(self, file: Pinned, stored: ManifestFile | None) -> ManifestFile:
         """The file's line in the manifest, when it is stored: by an earlier part, or now."""
         shard = self._shard_of.get(file.path)
+        stored = self._renamed(file) if stored is None else stored
         if stored is not None and self._digest(file) == stored.sha256:
-            return stored.model_copy(update={"shard": shard})
+            return stored.model_copy(update={"path": file.path, "shard": shard})
         path = self._stored(file.path)
         taken = self._take_over(file, path)
         if taken is not None:
@@ -182,8 +181,14 @@ class PartSave:
             raise CheckpointError(
                 f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}"
             )
-        self.read[file.key] = digest
+        self._known.note(file.key, digest)
         return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest, shard=shard)
+
+    def _renamed(self, file: Pinned) -> ManifestFile | None:
+        """The same file under another name, if it was read before: Spark gives a table of state a new one whenever the
+        snapshot before was not copied yet."""
+        digest = self._known.of(file.key)
+        return None if digest is None else self._by_digest.get((digest, file.size_bytes))
 
     def _take_over(self, file: Pinned, path: str) -> ManifestFile | None:
         """Have the storage put the same file of an earlier life at `path`, if it is there. Who has that file deleted
@@ -199,7 +204,7 @@ class PartSave:
         return stored
 
     def _digest(self, file: Pinned) -> str:
-        known = self._known.get(file.key)
+        known = self._known.of(file.key)
         if known is None:
             digest = sha256()
             with file.source.open("rb") as reader:
@@ -207,7 +212,7 @@ class PartSave:
                     check(self._cancelled)
                     digest.update(chunk)
             known = digest.hexdigest()
-        self.read[file.key] = known
+            self._known.note(file.key, known)
         return known
 
     def _earlier(self) -> tuple[dict[str, Manifest], dict[str, int]]:
@@ -250,6 +255,4 @@ def _pinned_files(pinned: Path) -> Iterator[Pinned]:
         raise CheckpointError(f"there is no pin {pinned}: pin the step before it is saved")
     for source in sorted(pinned.rglob("*")):
         if source.is_file():
-            status = source.stat()
-            key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            yield Pinned(source, source.relative_to(pinned).as_posix(), key)
+            yield Pinned(source, source.relative_to(pinned).as_posix(), key_of(source.stat()))

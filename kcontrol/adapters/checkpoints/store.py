@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import restoring, sweeping
+from kcontrol.adapters.checkpoints.digests import READ_HERE, KnownDigests
 from kcontrol.adapters.checkpoints.files import Files, never
 from kcontrol.adapters.checkpoints.layout import LifeFolder, NodeFolder, incarnation_of
 from kcontrol.adapters.checkpoints.limits import StoreLimits
@@ -24,7 +25,7 @@ from kcontrol.adapters.checkpoints.model import (
     StoredPart,
 )
 from kcontrol.adapters.checkpoints.restoring import AtHand
-from kcontrol.adapters.checkpoints.saving import FileKey, PartSave
+from kcontrol.adapters.checkpoints.saving import PartSave
 
 _DEFAULT_LIMITS = StoreLimits()
 
@@ -39,10 +40,10 @@ class CheckpointStore:
     and CheckpointError for everything else; each names location and file.
     """
 
-    def __init__(self, limits: StoreLimits = _DEFAULT_LIMITS) -> None:
-        self._limits = limits
+    def __init__(self, limits: StoreLimits = _DEFAULT_LIMITS, known: KnownDigests = READ_HERE) -> None:
+        """known: SHA-256 of files of this machine that were read already, by any store."""
+        self._limits, self._known = limits, known
         self._locations: dict[str, Location] = {}
-        self._known: dict[FileKey, str] = {}
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
@@ -64,14 +65,12 @@ class CheckpointStore:
             saving = PartSave(
                 self._files(place.location, cancelled), place, self._limits, self._known, cancelled, held
             )
-            saved = saving.run(pinned)
-            self._known = saving.read or self._known
-            return saved
+            return saving.run(pinned)
 
     def restore(self, location: str, manifest: str, target: Path) -> Manifest:
         """Fill `target`, an empty directory or none, with the part's files; each one's size and SHA-256 are
         checked."""
-        return restoring.restore(self._files(location), self._limits, manifest, target)
+        return restoring.restore(self._files(location), self._limits, manifest, target, self._known)
 
     def manifest(self, location: str, manifest: str) -> Manifest:
         """What a part holds."""
@@ -94,7 +93,8 @@ class CheckpointStore:
         at_hand: by a file's path in the part, where on this machine the same file may be; if it is, with the same
         SHA-256, it is linked. So it must be one that nobody changes in place.
         """
-        return restoring.fetch(self._files(location), self._limits, manifest, wanted, target, at_hand)
+        files = self._files(location)
+        return restoring.fetch(files, self._limits, manifest, wanted, target, self._known, at_hand)
 
     def stored(self, location: str, manifest: str, wanted: Sequence[ManifestFile]) -> bool:
         """Whether these files of a part are there with their sizes."""

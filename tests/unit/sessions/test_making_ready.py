@@ -16,6 +16,7 @@ import pytest
 
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import relaying, warm_up
+from kcontrol.apps.held_tables import TableCare
 from kcontrol.apps.relaying import COPY_TRIES, Preparation, Read, WouldBe, prepare_beside
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.steps_view import StepsView
@@ -23,11 +24,15 @@ from kcontrol.core.model import (
     Assignment,
     Checkpoint,
     ControlRecord,
+    LayoutPhase,
     LayoutReady,
     LayoutRequest,
+    LayoutStatus,
     Logged,
     NodeJoin,
+    PipelinePhase,
     PipelineSpec,
+    Status,
     StepBoundary,
     UpgradeWay,
 )
@@ -289,6 +294,24 @@ class _Rehearsals:
         await self.goes_on.wait()
 
 
+def test_a_checkpoint_of_before_the_request_is_copied_only_if_the_change_is_made_by_it(world: _World) -> None:
+    """Otherwise most of it would be copied twice: once as it was then, once as it is in the one that is made."""
+
+    async def scenario() -> None:
+        it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
+        logs.committed = folded(boundary(STEP + 1, (7, 2), (8, 3), nodes=2), view=logs.committed)
+        await world.until(lambda said: said.request_id == "l1", it, logs)
+        for _ in range(20):
+            assert await it.look(*logs.read)
+            await asyncio.sleep(0)
+        assert {each.copied_step for each in await world.said()} == {0}
+        told = LayoutStatus("l1", LayoutPhase.COPYING, 3, STEP, 1, 0, -1, 0, "")
+        logs.see(Status(*("p", 9, PipelinePhase.RUNNING, 1, "", (), 0, "", ()), layout=told))
+        await world.until(_is_ready, it, logs)
+
+    world.run(scenario)
+
+
 def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
     world: _World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +328,22 @@ def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
         warm.goes_on.set()
         await world.until(_is_ready, it, logs)
         assert warm.began == [(3, None)], "once, and without so much state"
+
+    world.run(scenario)
+
+
+def test_much_state_is_opened_to_warm_up_where_that_copies_none_of_it(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_up, "MAX_BYTES", 0)
+
+    async def scenario() -> None:
+        warm = _Rehearsals()
+        warm.goes_on.set()
+        tables = TableCare(lambda _: None, lambda: None, lambda: True)
+        it, logs = world.process(2, warm=warm, tables=tables), _logs(MORE, saved=world.checkpoint())
+        await world.until(_is_ready, it, logs)
+        assert warm.began == [(3, STEP)]
 
     world.run(scenario)
 

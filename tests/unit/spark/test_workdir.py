@@ -183,6 +183,22 @@ def test_after_a_reset_a_batch_is_of_a_step_further_ahead(tmp_path: Path) -> Non
     assert (again.openable(), names(again, "a", "offsets") & {"2", "3"}) == ((3,), {"2"})
 
 
+def test_a_table_of_state_is_at_hand_under_each_name_that_it_was_given(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    it.create()
+    tables = it.query_path("a") / "state" / "0" / "0" / "SSTs"
+    tables.mkdir(parents=True)
+    for name in ("000012-old.sst", "000013-old.sst", "000012-old.log"):
+        (tables / name).touch()
+
+    def found(name: str) -> list[str]:
+        return [path.name for path in it.at_hand()(f"a/state/0/0/SSTs/{name}") if path.exists()]
+
+    assert found("000012-new.sst") == ["000012-old.sst"]
+    assert found("000013-old.sst") == ["000013-old.sst"]
+    assert found("000012-new.log") == []
+
+
 def test_what_was_begun_under_another_assignment_stays_where_it_is_until_something_is_begun(
     tmp_path: Path,
 ) -> None:

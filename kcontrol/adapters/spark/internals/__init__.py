@@ -40,6 +40,11 @@ from kcontrol.adapters.spark.internals.kept import (
     lacking_for_kept,
 )
 from kcontrol.adapters.spark.internals.known_names import know_names
+from kcontrol.adapters.spark.internals.linked_tables import (
+    link_tables,
+    links_tables_of,
+    local_file_system,
+)
 from kcontrol.adapters.spark.internals.local_rights import set_rights_without_processes
 from kcontrol.adapters.spark.internals.plan_tree import ATTRIBUTE, PlanExpression, PlanNode, plan_of
 from kcontrol.adapters.spark.internals.queries import execution_of
@@ -76,6 +81,7 @@ from kcontrol.adapters.spark.internals.state_partitions import (
     places_in,
     shuffled,
 )
+from kcontrol.adapters.spark.internals.state_tables import hold_tables, take_snapshots
 from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSION, USED, USED_OF_STATEMENTS
 
 __all__ = [
@@ -114,6 +120,7 @@ __all__ = [
     "gateway_of",
     "hadoop_configuration",
     "has_field",
+    "hold_tables",
     "java_column",
     "java_session",
     "jvm",
@@ -122,6 +129,9 @@ __all__ = [
     "lack_of",
     "lacking_for_kept",
     "lacking_for_shards",
+    "link_tables",
+    "links_tables_of",
+    "local_file_system",
     "map_in_arrow",
     "moves_after_state",
     "none",
@@ -137,6 +147,7 @@ __all__ = [
     "set_rights_without_processes",
     "shuffled",
     "spark_home",
+    "take_snapshots",
     "thrown_by",
     "use_gateway",
     "without_call_sites",

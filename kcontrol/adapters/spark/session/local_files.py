@@ -1,5 +1,5 @@
-"""What Spark writes to the local disk, without a second file of checksums beside each, and without a process that sets
-rights.
+"""What Spark writes to the local disk, without a second file of checksums beside each, without a process that sets
+rights, and without a second copy of the tables of state.
 
 Hadoop's local file system writes such a file, and sets the rights of both. Nothing
 relies on these files: RocksDB and its compressed changelogs have checksums of their own, a kcontrol
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.internals import hadoop_configuration, jvm_class, set_rights_without_processes
+from kcontrol.adapters.spark.internals import link_tables, local_file_system, set_rights_without_processes
 
 
 def write_lean_files(spark: SparkSession) -> None:
     """For all that this JVM writes to the local disk from now on. Files that have
     checksums are still checked when read."""
-    place = jvm_class(spark, "java.net.URI")("file:///")
-    local = jvm_class(spark, "org.apache.hadoop.fs.FileSystem").get(place, hadoop_configuration(spark))
+    local = local_file_system(spark)
     local.setWriteChecksum(False)
     set_rights_without_processes(spark, local)
+    link_tables(spark, local)

@@ -27,6 +27,7 @@ from kcontrol.errors import CheckpointError, ConfigurationError
 
 _PREFIX = "inc-"
 _HISTORY = "history-"
+TABLE = ".sst"
 AHEAD = "ahead"
 """In a node's directory: state that other nodes have, copied before it becomes this one's."""
 _PINS = "pins"
@@ -194,7 +195,7 @@ class WorkDir:
             *sorted(nodes.glob(f"node-*/{_PREFIX}*/{_HISTORY}*")),
             *nodes.glob(f"node-*/{AHEAD}/step-*"),
         ]
-        return lambda path: (history / path for history in histories)
+        return lambda path: (file for history in histories for file in same_tables(history / path))
 
     def _sign(self, history: Path) -> None:
         (history / _ASSIGNMENT).write_text(json.dumps({"number": self._assignment}), encoding="utf-8")
@@ -289,6 +290,15 @@ class WorkDir:
     def planned_steps(self, query: str, batch: int) -> list[int]:
         """The step at which each source of a batch ends, as Spark wrote it down before the batch ran."""
         return planned_ends(self.query_path(query) / "offsets" / str(batch))
+
+
+def same_tables(file: Path) -> Iterator[Path]:
+    """A file, and those that have its number, if it is a table of state: Spark gives the same one other names in some
+    snapshots (`NUMBER-UUID.sst`)."""
+    yield file
+    number, dash, _ = file.name.partition("-")
+    if dash and file.suffix == TABLE:
+        yield from (other for other in sorted(file.parent.glob(f"{number}-*{TABLE}")) if other != file)
 
 
 def _histories(incarnation: Path) -> list[int]:
