@@ -1,0 +1,117 @@
+"""JSON lines of files, taken apart where they lie: what Spark gets of them is what it would get of copies of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from kcontrol.adapters.files.lines import read_lines
+from kcontrol.adapters.spark.channel.attempt import Counted
+from kcontrol.adapters.spark.source.reading import joined, read_file_lines
+from kcontrol.adapters.spark.values.json_columns import JsonColumns
+from kcontrol.adapters.spark.values.json_types import PLACES, UNPARSED, json_column, left_column
+from kcontrol.wire.batches.codec import CODEC_VARIABLE, default_codec
+from kcontrol.wire.files import LINES_ID, FileAddress
+from tests.support.dice import say_seed, seed_of_run
+
+SCHEMA = StructType().add("id", "string").add("amount", "integer").add("note", "string")
+MOST_BYTES = 400
+NOTHING_ELSE = ("wrong", UNPARSED, *map(json_column, range(3)), *map(left_column, PLACES))
+"""What a query looks at that takes nothing but fields."""
+EVERYTHING = None
+
+Ranges = list[tuple[int, int, int]]
+
+
+@pytest.mark.parametrize("columns", [EVERYTHING, NOTHING_ELSE, ("value", "offset", "wrong", json_column(1))])
+def test_lines_where_they_lie_give_what_copies_of_them_give(
+    tmp_path: Path, columns: Collection[str] | None
+) -> None:
+    seed = seed_of_run()
+    say_seed(seed)
+    dice = random.Random(seed)
+    for story in range(30):
+        directory = tmp_path / str(story)
+        directory.mkdir()
+        size = 0
+        for number in range(dice.randint(1, 4)):
+            data = b"".join(_lines(dice, dice.choice([0, 1, 3, 40, 9_000])))
+            (directory / f"{number}.ndjson").write_bytes(data)
+            size += len(data)
+        cuts = sorted({0, size, *(dice.randint(0, size) for _ in range(dice.randint(0, 3)))})
+        ranges = [(0, lo, hi) for lo, hi in pairwise(cuts)]
+        topic = FileAddress(str(directory), "*.ndjson", False, False, MOST_BYTES).text
+        found, counted = _read(topic, ranges, columns)
+        expected, digests = _copied(topic, ranges)
+        assert counted == digests
+        kept = expected.column_names if columns is None else list(columns)
+        assert found.select(kept).equals(expected.select(kept))
+        others = set(expected.column_names) - set(kept)
+        assert [name for name in others if found.column(name).null_count < found.num_rows] == []
+
+
+def test_without_compiled_loops_the_same_lines_are_left_to_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(b'{"id":"a"}\n\n{"id":"b"}\r\n')
+    topic = FileAddress(str(file), "", False, False, MOST_BYTES).text
+    _, compiled = _read(topic, [(0, 0, 24)], EVERYTHING)
+    monkeypatch.setenv(CODEC_VARIABLE, "reference")
+    default_codec.cache_clear()
+    try:
+        found, counted = _read(topic, [(0, 0, 24)], NOTHING_ELSE)
+    finally:
+        default_codec.cache_clear()
+    assert found.column(UNPARSED).to_pylist() == [b'{"id":"a"}', b'{"id":"b"}']
+    assert found.column(left_column("offset")).to_pylist() == [0, 12]
+    assert counted == compiled
+
+
+def _read(topic: str, ranges: Ranges, columns: Collection[str] | None) -> tuple[pa.Table, list[Counted]]:
+    reading = read_file_lines("orders", topic, LINES_ID, ranges, [], columns, SCHEMA)
+    batches: list[pa.RecordBatch] = []
+    while True:
+        try:
+            batches.append(next(reading))
+        except StopIteration as end:
+            return _table(batches), end.value
+
+
+def _copied(topic: str, ranges: Ranges) -> tuple[pa.Table, list[Counted]]:
+    """The same of lines that are a column first, as the values of Kafka's records are."""
+    reading = read_lines("orders", topic, LINES_ID, ranges)
+    table = _table([JsonColumns(SCHEMA).added(batch) for batch in joined(iter(reading))])
+    return table, [Counted(digest.records, digest.hex) for digest in reading.digests]
+
+
+def _table(batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def _lines(dice: random.Random, count: int) -> Iterator[bytes]:
+    for number in range(count):
+        end = dice.choice([b"\n", b"\n", b"\n", b"\r\n", b"\n\n"])
+        yield (_odd(dice) if dice.random() < 0.02 else _plain(dice, number)) + end
+    if dice.random() < 0.3:
+        yield _plain(dice, count)  # Its end is that of the file.
+
+
+def _plain(dice: random.Random, number: int) -> bytes:
+    note = dice.choice(["", "x" * dice.randint(0, 60), "é" * 9, 'a "quoted" text\n', "\\"])
+    fields = {"id": f"{number:012}", "amount": dice.randint(-(10**6), 10**6), "note": note}
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def _odd(dice: random.Random) -> bytes:
+    return dice.choice(
+        [b"no JSON", b"{", b"\xff\xfe", b'{"id":"\xc3"}', b'{"amount":"text"}', b'{"id":{"a":1}}', b'{"note":"\\ud800"}',
+         b'{"id":"' + b"z" * MOST_BYTES + b'"}', b"\xef\xbb\xbf{}", b"   "]
+    )  # fmt: skip
