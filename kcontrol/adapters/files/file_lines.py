@@ -37,26 +37,26 @@ class FileLines:
     wrong: Mapping[int, str]
 
     @cached_property
-    def values(self) -> pa.Array:
-        """The lines as a column, copied."""
+    def _values(self) -> pa.Array:
         return column_of_lines(self.spans.data, self.spans.starts, self.spans.ends)
 
     def rows(self, columns: Collection[str] | None = None) -> pa.RecordBatch:
         """By `lines_schema`. columns: those that somebody looks at, None for all; the others are null."""
         schema = lines_schema()
         made = [
-            self._column(field.name)
+            self.column(field.name)
             if columns is None or field.name in columns
             else pa.nulls(len(self.places), field.type)
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(made, schema=schema)
 
-    def _column(self, name: str) -> pa.Array:
+    def column(self, name: str) -> pa.Array:
+        """One of `lines_schema`."""
         rows = len(self.places)
         match name:
             case "value":
-                return self.values
+                return self._values
             case "file":
                 return pa.repeat(pa.scalar(self.path, pa.string()), rows)
             case "partition":

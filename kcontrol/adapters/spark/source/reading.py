@@ -94,7 +94,7 @@ def read_file_lines(
         if beside is None:
             return lines.rows(columns)
         rows = lines.rows(None if columns is None else {*columns, "wrong"})
-        added = beside.added_of(rows, lines.spans, lambda: lines.values)
+        added = beside.added_of(rows, lines.spans, lines.column)
         return added if columns is None else _only(added, columns, added.schema)
 
     reading = read_lines(input_name, topic, topic_id, splits, names, made)

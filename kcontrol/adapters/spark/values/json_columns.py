@@ -49,19 +49,24 @@ class JsonColumns:
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch and, at its end, what is in its column `value`."""
         values = batch.column("value")
-        return self.added_of(batch, bytes_column(values, "value").spans, lambda: values)
+        return self.added_of(batch, bytes_column(values, "value").spans, batch.column)
 
     def added_of(
-        self, batch: pa.RecordBatch, spans: BytesSpans, values: Callable[[], pa.Array]
+        self, batch: pa.RecordBatch, spans: BytesSpans, column: Callable[[str], pa.Array]
     ) -> pa.RecordBatch:
-        """The same of values that need not be a column. values: makes one of them; called if not all are flat objects."""
+        """The same of values that lie elsewhere, of a batch whose columns but `wrong` may be null. column: makes one as it is:
+        `value` if not all values are flat objects, one of PLACES if a record may be bad."""
+
+        def values() -> pa.Array:
+            return column("value")
+
         fields, is_parsed = self._parsed_fields(spans, values)
         if is_parsed.all():
             unparsed = pa.nulls(batch.num_rows, batch.schema.field("value").type)
         else:
             left = values()
             unparsed = pc.if_else(pa.array(is_parsed), pa.scalar(None, left.type), left)
-        places = _places(batch, is_parsed)
+        places = _places(batch, is_parsed, column)
         added = [*batch.columns, unparsed, pa.array(spans.is_null), *places, *fields]
         return pa.RecordBatch.from_arrays(added, schema=self.beside(batch.schema))
 
@@ -130,14 +135,17 @@ class JsonColumns:
         return fields.combine_chunks().to_batches()[0] if fields.num_rows == rows else None
 
 
-def _places(batch: pa.RecordBatch, is_parsed: Flags) -> Iterator[pa.Array]:
+def _places(batch: pa.RecordBatch, is_parsed: Flags, column: Callable[[str], pa.Array]) -> Iterator[pa.Array]:
     """Where the records are that may be bad: those that are not parsed, and lines with which something is wrong."""
     may_be_bad = pa.array(~is_parsed)
     if "wrong" in batch.schema.names:
         may_be_bad = pc.or_(may_be_bad, batch.column("wrong").is_valid())
     is_any = pc.any(may_be_bad).as_py()
-    for name in batch.schema.names:
-        if name in PLACES:
-            column = batch.column(name)
-            none = pa.scalar(None, column.type)
-            yield pc.if_else(may_be_bad, column, none) if is_any else pa.nulls(len(column), column.type)
+    for field in batch.schema:
+        if field.name in PLACES:
+            none = pa.scalar(None, field.type)
+            yield (
+                pc.if_else(may_be_bad, column(field.name), none)
+                if is_any
+                else pa.nulls(batch.num_rows, field.type)
+            )
