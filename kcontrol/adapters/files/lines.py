@@ -6,38 +6,25 @@ it is passed over, and the last one is read to its end. So the same lines come o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kcontrol.adapters.files.file_lines import FileLines
 from kcontrol.adapters.files.listing import ListedFile, end_of
 from kcontrol.adapters.files.pieces import HEAD_BYTES, Piece, pieces
 from kcontrol.adapters.files.stores import Store, store_of
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import InputGoneError, RetriableError, StepFailedError
-from kcontrol.wire.batches.columns import Bytes, Longs
-from kcontrol.wire.batches.lines import column_of_lines, digest_of_lines, lines_in
+from kcontrol.wire.batches.columns import NO_BYTES, Bytes, BytesSpans, Flags, Longs
+from kcontrol.wire.batches.lines import digest_of_lines, lines_in
 from kcontrol.wire.digest import Digest, line_digest
 from kcontrol.wire.files import FileAddress, check_lines_id, files_of
 from kcontrol.wire.range_read import RangeRead, RowsOfRanges
 
 _BOM = b"\xef\xbb\xbf"
-
-
-def lines_schema() -> pa.Schema:
-    """A line without its end, its file, and where its first byte is; `wrong` says why it can't be a record, null if it can."""
-    return pa.schema(
-        [
-            pa.field("value", pa.binary()),
-            pa.field("file", pa.string()),
-            pa.field("partition", pa.int32()),
-            pa.field("offset", pa.int64()),
-            pa.field("wrong", pa.string()),
-        ]
-    )
 
 
 def read_lines(
@@ -46,27 +33,32 @@ def read_lines(
     topic_id: str,
     ranges: Sequence[tuple[int, int, int]],
     names: Sequence[str] = (),
+    made: Callable[[FileLines], pa.RecordBatch] = FileLines.rows,
 ) -> RangeRead:
     """The lines of some ranges (partition, from, to), one after the other. A line with nothing in it is no row.
 
-    names: of the columns; where the files have headers, these must say so. The iteration raises InputGoneError: the files do
-    not have these bytes any more. StepFailedError: a header is another (REFUSED), or the disk does not give them (LOST).
+    names: of the columns; where the files have headers, these must say so. made: the rows of lines. The iteration raises
+    InputGoneError: the files do not have these bytes any more. StepFailedError: a header is another (REFUSED), or the disk
+    does not give them (LOST).
     """
     where = f"input {input_name!r}"
     check_lines_id(where, topic_id)
     address = files_of(topic)
-    return RangeRead(
-        _each(_LineReader(where, address, store_of(address, topic_id), tuple(names)), ranges), len(ranges)
-    )
+    reader = _LineReader(where, address, store_of(address, topic_id), tuple(names))
+    return RangeRead(_each(reader, ranges, made), len(ranges))
 
 
-def _each(reader: _LineReader, ranges: Sequence[tuple[int, int, int]]) -> Iterator[RowsOfRanges]:
+def _each(
+    reader: _LineReader,
+    ranges: Sequence[tuple[int, int, int]],
+    made: Callable[[FileLines], pa.RecordBatch],
+) -> Iterator[RowsOfRanges]:
     for index, (partition, from_, to) in enumerate(ranges):
         try:
             if partition != 0:
                 raise InputGoneError(f"{reader.address.path} has no partition {partition}")
-            for rows, digest in reader.read(from_, to):
-                yield rows, [(index, digest)]
+            for lines, digest in reader.read(from_, to):
+                yield made(lines), [(index, digest)]
         except InputGoneError as error:
             raise InputGoneError(
                 f"{reader.where}: {error}; put back what its steps have read, then resume the pipeline"
@@ -87,7 +79,9 @@ class _Lines:
     ends: Longs
     sizes: Longs
 
-    def only(self, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Lines:
+    def only(self, kept: Flags) -> _Lines:
+        if kept.all():
+            return self
         return replace(self, starts=self.starts[kept], ends=self.ends[kept], sizes=self.sizes[kept])
 
 
@@ -100,7 +94,7 @@ class _LineReader:
     store: Store
     names: tuple[str, ...]
 
-    def read(self, from_: int, to: int) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+    def read(self, from_: int, to: int) -> Iterator[tuple[FileLines, Digest]]:
         """The lines whose first byte is in [from_, to)."""
         if from_ >= to:
             return
@@ -116,7 +110,7 @@ class _LineReader:
 
     def _read_file(
         self, file: ListedFile, from_: int, to: int, *, is_last: bool
-    ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+    ) -> Iterator[tuple[FileLines, Digest]]:
         with self.store.opened(file) as bytes_:
             if not is_last and bytes_.size() != file.size_bytes:
                 raise InputGoneError(
@@ -127,7 +121,7 @@ class _LineReader:
             for piece in pieces(bytes_, from_, to, self.address.max_line_bytes, complete):
                 lines = self._wanted(file, piece, to)
                 if len(lines.starts):
-                    yield self._rows(file, piece.at, lines)
+                    yield self._shown(file, piece.at, lines)
 
     def _wanted(self, file: ListedFile, piece: Piece, to: int) -> _Lines:
         lines = _lines_in(piece)
@@ -137,33 +131,28 @@ class _LineReader:
             kept[0] = False
         return lines.only(kept)
 
-    def _rows(self, file: ListedFile, at: int, lines: _Lines) -> tuple[pa.RecordBatch, Digest]:
-        base = file.begins + at
-        places = lines.starts + base
+    def _shown(self, file: ListedFile, at: int, lines: _Lines) -> tuple[FileLines, Digest]:
+        base, starts, ends = file.begins + at, lines.starts, lines.ends
         most = self.address.max_line_bytes
-        is_long = lines.sizes > most
-        starts, ends = lines.starts, np.where(is_long, lines.starts + HEAD_BYTES, lines.ends)
-        ends = np.minimum(ends, lines.ends)
-        wrong = [
-            f"it has {size} bytes, more than max_line_bytes = {most}"
-            for size in lines.sizes[is_long].tolist()
-        ]
-        digest = digest_of_lines(lines.data, starts[~is_long], ends[~is_long], base)
-        for place in np.flatnonzero(is_long).tolist():
-            digest += _long_digest(lines, place, base, int(ends[place]))
+        is_long: Flags = lines.sizes > most
+        if is_long.any():
+            ends = np.where(is_long, np.minimum(ends, starts + HEAD_BYTES), ends)
+            digest = digest_of_lines(lines.data, starts[~is_long], ends[~is_long], base)
+            for row in np.flatnonzero(is_long).tolist():
+                digest += _long_digest(lines, row, base, int(ends[row]))
+        else:
+            digest = digest_of_lines(lines.data, starts, ends, base)
+        wrong = {
+            row: f"it has {lines.sizes[row]} bytes, more than max_line_bytes = {most}"
+            for row in np.flatnonzero(is_long).tolist()
+        }
+        shown = starts
         if at == 0 and starts[0] == 0 and lines.data[: len(_BOM)].tobytes() == _BOM:
-            starts[0] = min(len(_BOM), int(ends[0]))
-        said = pa.nulls(len(starts), pa.string())
-        if wrong:
-            said = pc.replace_with_mask(said, pa.array(is_long), pa.array(wrong, pa.string()))
-        columns = [
-            column_of_lines(lines.data, starts, ends),
-            pa.repeat(pa.scalar(file.path, pa.string()), len(starts)),
-            pa.array(np.zeros(len(starts), np.int32)),
-            pa.array(places),
-            said,
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=lines_schema()), digest
+            shown = starts.copy()
+            shown[0] = min(len(_BOM), int(ends[0]))
+        return FileLines(
+            file.path, starts + base, BytesSpans(shown, ends, lines.data, NO_BYTES), wrong
+        ), digest
 
     def _check_header(self, file: ListedFile, line: bytes) -> None:
         if not self.names:

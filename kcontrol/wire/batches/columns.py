@@ -16,14 +16,30 @@ from kcontrol.errors import ConfigurationError
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 HEADERS_TYPE = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
 """Spark's type of Kafka headers."""
 
-_NO_BYTES: Bytes = np.empty(0, np.uint8)
+NO_BYTES: Bytes = np.empty(0, np.uint8)
 _NO_LONGS: Longs = np.empty(0, np.int64)
+
+
+class BytesSpans(NamedTuple):
+    """Row r is `data[starts[r]:ends[r]]`, null where `valid[r]` is 0; `valid` is empty when there are no nulls. Rows lie in
+    their order, and there may be something between them."""
+
+    starts: Longs
+    ends: Longs
+    data: Bytes
+    valid: Bytes
+
+    @property
+    def is_null(self) -> Flags:
+        found: Flags = self.valid == 0 if len(self.valid) else np.zeros(len(self.starts), np.bool_)
+        return found
 
 
 class BytesColumn(NamedTuple):
@@ -33,6 +49,10 @@ class BytesColumn(NamedTuple):
     ends: Longs
     data: Bytes
     valid: Bytes
+
+    @property
+    def spans(self) -> BytesSpans:
+        return BytesSpans(self.ends[:-1], self.ends[1:], self.data, self.valid)
 
 
 class HeadersColumn(NamedTuple):
@@ -44,7 +64,7 @@ class HeadersColumn(NamedTuple):
 
 
 NO_HEADERS = HeadersColumn(
-    _NO_LONGS, BytesColumn(_NO_LONGS, _NO_BYTES, _NO_BYTES), BytesColumn(_NO_LONGS, _NO_BYTES, _NO_BYTES)
+    _NO_LONGS, BytesColumn(_NO_LONGS, NO_BYTES, NO_BYTES), BytesColumn(_NO_LONGS, NO_BYTES, NO_BYTES)
 )
 
 
@@ -121,13 +141,13 @@ def headers_column(array: pa.Array) -> HeadersColumn:
 def as_bytes(data: pa.Buffer | bytes | memoryview | None) -> Bytes:
     """A read-only view."""
     if data is None or len(data) == 0:
-        return _NO_BYTES
+        return NO_BYTES
     return np.frombuffer(data, np.uint8)
 
 
 def _valid(array: pa.Array) -> Bytes:
     if array.null_count == 0:
-        return _NO_BYTES
+        return NO_BYTES
     valid: Bytes = array.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
     return valid
 

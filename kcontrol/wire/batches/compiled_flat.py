@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from kcontrol.wire.batches.compiled_json import MOST_BYTES, MOST_TEXT_BYTES
-from kcontrol.wire.batches.intrinsics import byte_at, copy, load_u64
+from kcontrol.wire.batches.intrinsics import byte_at, copy, load_u32, load_u64, low_zeros
 from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled, inlined
 
 TEXT, BOOLEAN, WHOLE, DOUBLE = 0, 1, 2, 3
@@ -42,14 +42,15 @@ _UNSET, _NULL = -2, -1
 
 
 @inlined
-def _is_dull(word: Any) -> Any:
-    """Whether eight bytes are ASCII, and none of them a control character, a quote or a backslash."""
+def _bright(word: Any) -> Any:
+    """Of eight bytes, the highest bit of the first one that is a control character, a quote, a backslash or beyond ASCII; bits
+    above it mean nothing. 0: none is."""
     quote = word ^ _QUOTES
     backslash = word ^ _BACKSLASHES
     found = (
         ((quote - _ONES) & ~quote) | ((backslash - _ONES) & ~backslash) | ((word - _SPACES) & ~word) | word
     )
-    return (found & _HIGHS) == np.uint64(0)
+    return found & _HIGHS
 
 
 @inlined
@@ -69,7 +70,11 @@ def _text(data: Any, at: Any, end: Any) -> Any:
     escapes = 0
     wide = 0
     while True:
-        while at + 8 <= end and _is_dull(load_u64(data, at)):
+        while at + 8 <= end:
+            bright = _bright(load_u64(data, at))
+            if bright != np.uint64(0):
+                at += low_zeros(bright) >> 3
+                break
             at += 8
         is_escape = False
         while at < end:
@@ -173,7 +178,11 @@ def _is_name(data: Any, at: Any, size: Any, names: Any, name_ends: Any, field: A
     if name_ends[field + 1] - begin != size:
         return False
     same = 0
-    while same < size and byte_at(data, at + same) == names[begin + same]:
+    while same + 4 <= size:
+        if load_u32(data, at + same) != load_u32(names, begin + same):
+            return False
+        same += 4
+    while same < size and byte_at(data, at + same) == byte_at(names, begin + same):
         same += 1
     return same == size
 
@@ -284,24 +293,25 @@ _CELLS = types.int64[:, ::1]
 
 @compiled(
     types.void(
-        LONGS_IN, BYTES_IN, BYTES_IN, BYTES_IN, LONGS_IN, LONGS_IN, LONGS_IN, LONGS_IN,
+        LONGS_IN, LONGS_IN, BYTES_IN, BYTES_IN, BYTES_IN, LONGS_IN, LONGS_IN, LONGS_IN, LONGS_IN,
         _CELLS, _CELLS, _CELLS, _CELLS, types.float64[:, ::1], types.uint8[::1],
     )
 )  # fmt: skip
 def flat_objects(
-    value_ends: Any, data: Any, valid: Any, names: Any, name_ends: Any, kinds: Any, least: Any, most: Any,
+    value_starts: Any, value_ends: Any, data: Any, valid: Any,
+    names: Any, name_ends: Any, kinds: Any, least: Any, most: Any,
     starts: Any, ends: Any, sizes: Any, wholes: Any, doubles: Any, said: Any,
 ) -> None:  # fmt: skip
     """Find the fields of each row's value.
 
-    value_ends, data, valid: see `BytesColumn`. names, name_ends: of the fields, in UTF-8, as a BytesColumn. kinds: of
-    each. least, most: of each that is WHOLE. By field and row: starts, ends: where a text lies in `data`, without its
-    quotes; starts: below 0 if the field is null or not there. sizes: bytes of a text without its escapes, zeroed. wholes,
+    value_starts, value_ends, data, valid: see `BytesSpans`. names, name_ends: of the fields, in UTF-8, as a BytesColumn.
+    kinds: of each. least, most: of each that is WHOLE. By field and row: starts, ends: where a text lies in `data`, without
+    its quotes; starts: below 0 if the field is null or not there. sizes: bytes of a text without its escapes, zeroed. wholes,
     doubles: numbers, and booleans as 0 and 1. said: of each row, LEFT (nothing else of it means anything), TAKEN, or
     that with HAS_WIDE.
     """
     for row in range(len(said)):
-        at, end = value_ends[row], value_ends[row + 1]
+        at, end = value_starts[row], value_ends[row]
         for field in range(len(kinds)):
             starts[field, row] = _UNSET
         said[row] = LEFT

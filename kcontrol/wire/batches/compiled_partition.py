@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from kcontrol.wire.batches.intrinsics import byte_at, load_u32
 from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled
 
 
@@ -24,16 +25,14 @@ def partition(ends: Any, data: Any, valid: Any, partitions: int, out: Any) -> No
         whole = at + (size & ~3)
         code = np.uint32(0x9747B28C) ^ np.uint32(size)
         while at < whole:
-            word = np.uint32(data[at]) | np.uint32(data[at + 1]) << np.uint32(8)
-            word |= np.uint32(data[at + 2]) << np.uint32(16) | np.uint32(data[at + 3]) << np.uint32(24)
-            word = np.uint32(word * prime)
+            word = np.uint32(load_u32(data, at) * prime)
             word = np.uint32((word ^ (word >> np.uint32(24))) * prime)
             code = np.uint32(np.uint32(code * prime) ^ word)
             at += 4
         if at < end:
             word = np.uint32(0)
             for index in range(end - at):
-                word |= np.uint32(data[at + index]) << np.uint32(8 * index)
+                word |= np.uint32(byte_at(data, at + index)) << np.uint32(8 * index)
             code = np.uint32((code ^ word) * prime)
         code = np.uint32((code ^ (code >> np.uint32(13))) * prime)
         code ^= code >> np.uint32(15)

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
 from kcontrol.wire.batches.codec import default_codec
-from kcontrol.wire.batches.columns import Bytes, BytesColumn, Ints, Longs, bytes_column
-
-Flags = npt.NDArray[np.bool_]
+from kcontrol.wire.batches.columns import Bytes, BytesSpans, Flags, Ints, Longs, bytes_column
 
 
 class FlatFields(NamedTuple):
@@ -36,13 +33,13 @@ class FlatObjects:
         self._least: Longs = np.array([0 if each is None else each.min for each in whole], np.int64)
         self._most: Longs = np.array([0 if each is None else each.max for each in whole], np.int64)
 
-    def fields(self, values: BytesColumn) -> FlatFields | None:
+    def fields(self, values: BytesSpans) -> FlatFields | None:
         """Those of the objects of which all parsers say the same (`compiled_flat`); None: see the class."""
         if not self._is_known:
             return None
         from kcontrol.wire.batches import compiled_flat
 
-        fields, rows = len(self._kinds), len(values.ends) - 1
+        fields, rows = len(self._kinds), len(values.ends)
         starts, ends = np.empty((2, fields, rows), np.int64)
         sizes, wholes = np.zeros((2, fields, rows), np.int64)
         doubles, said = np.zeros((fields, rows), np.float64), np.zeros(rows, np.uint8)
@@ -50,7 +47,7 @@ class FlatObjects:
         compiled_flat.flat_objects(*values, *schema, starts, ends, sizes, wholes, doubles, said)
         taken: Flags = said != compiled_flat.LEFT
         is_wide: Flags = (said & compiled_flat.HAS_WIDE) != 0
-        if is_wide.any() and not is_utf8(values.data[values.ends[0] : values.ends[-1]]):
+        if is_wide.any() and not is_utf8(values.data[values.starts[0] : values.ends[-1]]):
             taken &= ~is_wide
         columns = []
         for field, kind in enumerate(self._kinds):
@@ -79,7 +76,7 @@ def is_utf8(text: Bytes) -> bool:
 
 def warm() -> None:
     """Compile the loops, or load them."""
-    FlatObjects(["a"], [pa.string()]).fields(bytes_column(pa.array([b"{}"]), "value"))
+    FlatObjects(["a"], [pa.string()]).fields(bytes_column(pa.array([b"{}"]), "value").spans)
 
 
 def _texts(data: Bytes, starts: Longs, ends: Longs, sizes: Longs, is_there: Flags) -> pa.Array:

@@ -29,6 +29,30 @@ load_u64: Any = intrinsic(_generate_load)
 """(array, index): eight bytes at any address as a little-endian number."""
 
 
+def _generate_load_half(_typing: Any, array: Any, _index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(32).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint32(array, types.int64), generate
+
+
+load_u32: Any = intrinsic(_generate_load_half)
+"""(array, index): four bytes at any address as a little-endian number."""
+
+
+def _generate_zeros(_typing: Any, _number: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+low_zeros: Any = intrinsic(_generate_zeros)
+"""(number): how many of its lowest bits are 0; the number is not 0."""
+
+
 def _generate_copy(_typing: Any, target: Any, _at: Any, source: Any, _start: Any, _count: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to = context.make_array(signature.args[0])(context, builder, arguments[0]).data

@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructType
 
-from kcontrol.adapters.files.lines import lines_schema
+from kcontrol.adapters.files.file_lines import lines_schema
 from kcontrol.adapters.spark.query.parse import BAD, field_column, with_json
 from kcontrol.adapters.spark.values.json_columns import SMALL_PIECE_ROWS, JsonColumns
 from kcontrol.adapters.spark.values.json_types import (

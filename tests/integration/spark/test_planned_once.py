@@ -11,7 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.internals import plan_of
 from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.query.plan_nodes import nodes_in
+from kcontrol.adapters.spark.values.json_types import UNPARSED, json_column, left_column
 from kcontrol.definition.frames import OutputFrame, OutputMode, output
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
@@ -186,3 +190,35 @@ def test_a_function_that_refuses_batch_frames_is_left_to_spark(
     bound = bind(pipeline_of(strict), spark, server.address)
     assert bound.planning.startswith("each step: query 'out0': batch frames are refused: ")
     assert "streams only" in bound.planning
+
+
+def columns_of_sources(bound: BoundQueries, number: int) -> list[list[str]]:
+    once = bound.queries[number].once
+    assert once is not None
+    return [[each.name for each in node.output] for node in nodes_in(plan_of(once)) if not node.children]
+
+
+def test_its_source_has_only_columns_that_some_query_looks_at(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    """Spark would make rows of the others."""
+    name, at = json_column(0), json_column(1)
+    beside = [UNPARSED, left_column("partition"), left_column("offset")]
+    alone = bind(pipeline_of(lambda frame: frame.where("name = 'a'")), spark, server.address)
+    assert columns_of_sources(alone, 0) == [[*beside, name]]
+    queries = (lambda frame: frame.where("at > 2"), lambda frame: frame.where("name = offset"))
+    both = bind(pipeline_of(*queries), spark, server.address)
+    assert [columns_of_sources(both, number) for number in (0, 1)] == 2 * [[["offset", *beside, name, at]]]
+
+
+def test_the_source_of_a_query_that_sees_whole_rows_has_all_columns(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    def whole(frame: DataFrame) -> DataFrame:
+        return frame.mapInPandas(lambda frames: frames, frame.schema)
+
+    bound = bind(pipeline_of(whole, ONCE["filtered and computed"]), spark, server.address)
+    assert bound.planning == "once"
+    (columns,) = columns_of_sources(bound, 0)
+    assert {"key", "value", "timestamp", json_column(0), json_column(1)} <= set(columns)
+    assert columns_of_sources(bound, 1) == [columns]

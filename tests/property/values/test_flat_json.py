@@ -107,6 +107,47 @@ def test_what_is_plain_is_taken(value: bytes, fields: dict[str, object]) -> None
     assert row == {name: fields.get(name) for name in KINDS}
 
 
+@pytest.mark.parametrize(
+    "inside", ["", '\\"', "\\\\", "\\n", "é", "\x7f", " ", "!", "#", "[", "]", "\u2028", "😀"]
+)
+def test_text_ends_at_its_quote_wherever_that_lies_among_eight_bytes(inside: str) -> None:
+    values = [
+        f'{{"s":"{"x" * before}{inside}{"y" * behind}","text":"z"}}'.encode()
+        for before in range(18)
+        for behind in range(18)
+    ]
+    found = _rows(_fields(values), values)
+    for value, row in zip(values, found, strict=True):
+        loaded = json.loads(value)
+        assert row is not None, value
+        assert (row["s"], row["text"]) == (loaded["s"], loaded["text"])
+
+
+@pytest.mark.parametrize("inside", ["\t", "\0", "\x1f", "\n"])
+def test_a_control_character_is_seen_wherever_it_lies_among_eight_bytes(inside: str) -> None:
+    values = [
+        f'{{"s":"{"x" * before}{inside}{"y" * behind}"}}'.encode()
+        for before in range(18)
+        for behind in range(18)
+    ]
+    assert not _fields(values).taken.any()
+
+
+def test_names_of_any_length_are_told_apart_by_each_of_their_bytes() -> None:
+    names = ["n" * length for length in range(1, 20)]
+    flat = FlatObjects(names, [pa.int32()] * len(names))
+    for length in range(1, 20):
+        others = ["n" * at + "m" + "n" * (length - at - 1) for at in range(length)]
+        values = [f'{{"{name}":{length}}}'.encode() for name in ["n" * length, *others]]
+        found = flat.fields(bytes_column(pa.array(values, pa.binary()), "value").spans)
+        assert found is not None
+        assert found.columns[length - 1].to_pylist() == [length, *[None] * length]
+        assert all(
+            column.null_count == len(values)
+            for column in [*found.columns[: length - 1], *found.columns[length:]]
+        )
+
+
 def test_a_negative_zero_keeps_its_sign() -> None:
     found = _fields([b'{"d":-0.0}', b'{"d":-0.00e5}', b'{"d":0.0}'])
     assert [struct.pack("d", each) for each in found.columns[5].to_pylist()] == [
@@ -116,7 +157,7 @@ def test_a_negative_zero_keeps_its_sign() -> None:
 
 def test_of_a_slice_with_nulls_each_row_has_its_own() -> None:
     values = pa.array([b'{"s":"a"}', None, b'{"s":"b","h":1}', b"{", b'{"h":2}'], pa.binary()).slice(1)
-    found = FLAT.fields(bytes_column(values, "value"))
+    found = FLAT.fields(bytes_column(values, "value").spans)
     assert found is not None
     assert found.taken.tolist() == [False, True, False, True]
     assert found.columns[0].to_pylist() == [None, "b", None, None]
@@ -125,13 +166,12 @@ def test_of_a_slice_with_nulls_each_row_has_its_own() -> None:
 
 def test_a_schema_of_other_types_is_not_for_it() -> None:
     for kind in (pa.list_(pa.int32()), pa.struct([("a", pa.int32())]), pa.float32(), pa.date32()):
-        assert (
-            FlatObjects(["a", "b"], [pa.string(), kind]).fields(bytes_column(pa.array([b"{}"]), "v")) is None
-        )
+        values = bytes_column(pa.array([b"{}"]), "v").spans
+        assert FlatObjects(["a", "b"], [pa.string(), kind]).fields(values) is None
 
 
 def _fields(values: list[bytes]) -> FlatFields:
-    found = FLAT.fields(bytes_column(pa.array(values, pa.binary()), "value"))
+    found = FLAT.fields(bytes_column(pa.array(values, pa.binary()), "value").spans)
     assert found is not None
     return found
 

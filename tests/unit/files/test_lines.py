@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.files.lines import lines_schema, read_lines
+from kcontrol.adapters.files.file_lines import lines_schema
+from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.files.listing import listed
 from kcontrol.adapters.files.pieces import HEAD_BYTES, NEXT_BYTES
 from kcontrol.core.model import FailureKind

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,11 +33,13 @@ from kcontrol.adapters.spark.query.parse import dead_letters, json_beside, parse
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.query.sharded import shard_columns
+from kcontrol.adapters.spark.query.unread import columns_read, shown_of, with_unread
 from kcontrol.adapters.spark.source.as_read import SentAsRead
 from kcontrol.adapters.spark.source.data_source import (
     SENDING_SOURCE,
     SOURCE_NAME,
     KcontrolSource,
+    showing,
     source_options,
 )
 from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
@@ -72,10 +75,13 @@ class Frames:
         return self._parsed(self._raw(source, source.include_headers), source)
 
     @without_call_sites()
-    def read_batch(self, name: str, tasks: int) -> DataFrame:
-        """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
+    def read_batch(
+        self, name: str, tasks: int, read: Mapping[str, frozenset[str]] = MappingProxyType({})
+    ) -> DataFrame:
+        """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in. read: see
+        `columns_read`; its other columns are null."""
         source = self._pipeline.input(name)
-        return self._parsed(self._raw(source, source.include_headers, tasks), source)
+        return self._parsed(self._read(source, tasks, read), source)
 
     def _parsed(self, raw: DataFrame, source: Input) -> DataFrame:
         if isinstance(source, FileInput):
@@ -95,6 +101,15 @@ class Frames:
         options = self._options(source, with_headers, tasks, needed=needed)
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
+
+    def _read(self, source: Input, tasks: int, read: Mapping[str, frozenset[str]]) -> DataFrame:
+        options = self._options(source, source.include_headers, tasks, needed=False)
+        columns = KcontrolSource(options).schema()
+        shown = shown_of(columns, read, source.name)
+        if shown is None:
+            return self._raw(source, source.include_headers, tasks)
+        frame = self._spark.read.format(SOURCE_NAME).options(**options, **showing(shown)).load()
+        return with_unread(frame, columns)
 
     def _options(self, source: Input, with_headers: bool, tasks: int, *, needed: bool) -> dict[str, str]:
         randoms = source.randoms if isinstance(source, GeneratedInput) else None
@@ -202,7 +217,8 @@ class Frames:
         """
         try:
             with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
-                again = self._pipeline.build(self._spark, partial(self.read_batch, tasks=tasks))
+                read = columns_read(queries)
+                again = self._pipeline.build(self._spark, partial(self.read_batch, tasks=tasks, read=read))
         except ConfigurationError as error:
             raise ConfigurationError(f"batch frames are refused: {error}") from None
         found = {item.name: item for item in again}

@@ -23,6 +23,7 @@ from kcontrol.adapters.spark.query.plan_nodes import (
     text_of,
     with_subqueries,
 )
+from kcontrol.adapters.spark.query.unread import is_with_unread
 
 _MAX_FIELDS = 10_000
 ONCE = "once"
@@ -81,9 +82,10 @@ def is_the_same(stream: DataFrame, batch: DataFrame) -> bool:
 
 
 def _shape(plan: PlanNode) -> Iterator[tuple[str, ...]]:
-    for node in nodes_in(plan):
-        if not node.children:
-            yield ("source", *[f"{item.name} {item.type}" for item in node.output])
-        else:
-            # A streaming operator begins with "~".
-            yield (node.name, text_of(node, _MAX_FIELDS).removeprefix("~"))
+    if not plan.children or is_with_unread(plan):
+        yield ("source", *[f"{item.name} {item.type}" for item in plan.output])
+        return
+    # A streaming operator begins with "~".
+    yield (plan.name, text_of(plan, _MAX_FIELDS).removeprefix("~"))
+    for child in plan.children:
+        yield from _shape(child)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kcontrol.adapters.files.file_lines import FileLines
 from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.generated.rows import read_rows
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
@@ -30,10 +31,14 @@ def count_split(
     if is_topic(item.topic):
         reading = RangeReader(settings).read_each(*what, kind=input_kind(digest_version))
     else:
-        reading = read_lines(*what) if is_files(item.topic) else read_rows(*what)
+        reading = read_lines(*what, made=_without_columns) if is_files(item.topic) else read_rows(*what)
     for _ in reading:
         pass
     return Counted(reading.records, reading.digest.hex)
+
+
+def _without_columns(lines: FileLines) -> pa.RecordBatch:
+    return lines.rows(columns=())
 
 
 def sent_to_node(attempt: AttemptLedger) -> Sent:

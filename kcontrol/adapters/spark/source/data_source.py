@@ -51,6 +51,7 @@ __all__ = [
     "SOURCE_NAME",
     "AnyStepReader",
     "KcontrolSource",
+    "showing",
     "source_options",
 ]
 
@@ -105,6 +106,11 @@ def source_options(
     }
 
 
+def showing(columns: Sequence[str]) -> dict[str, str]:
+    """More options, of a source of batch frames that has no other columns than these, which are in their order."""
+    return {"shown": json.dumps(list(columns))}
+
+
 @dataclass
 class SourceTask(InputPartition):
     """What one source task reads: `splits` are (partition, from, to) in this order.
@@ -135,6 +141,11 @@ class KcontrolSource(DataSource):
         return SOURCE_NAME
 
     def schema(self) -> StructType:
+        columns = self._all()
+        shown = shown_in(self.options)
+        return columns if shown is None else StructType([each for each in columns if each.name in shown])
+
+    def _all(self) -> StructType:
         # A type, and no text: a JVM that has just started reads 0.25 s in that.
         if "generated" in self.options:
             randoms = [(name, "double") for name in randoms_in(self.options)]
@@ -158,6 +169,12 @@ def randoms_in(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in options["generated"].split(",") if name)
 
 
+def shown_in(options: Mapping[str, str]) -> list[str] | None:
+    """The columns of a source that does not have all; None: it has."""
+    shown: list[str] | None = json.loads(options.get("shown", "null"))
+    return shown
+
+
 def json_schema_in(options: Mapping[str, str]) -> StructType:
     """Of the values whose fields stand beside them."""
     return StructType.fromJson(json.loads(options["json"]))
@@ -173,6 +190,7 @@ class _TaskReader:
         self._randoms = randoms_in(options) if "generated" in options else None
         self._names = json.loads(options["lines"]) if "lines" in options else None
         self._json = json_schema_in(options) if "json" in options else None
+        self._shown = shown_in(options)
         self.address = address_in(options)
 
     def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
@@ -193,7 +211,8 @@ class _TaskReader:
 
                 declared = DeclaredPlacing(self.input, **self._placed)
                 check = PlacementCheck(declared, told.topic, told.placed_among)
-            counted = yield from self._read(settings, told, splits, check)
+            reading = self._read(settings, told, splits, check)
+            counted = yield from (reading if self._shown is None else _with_only(self._shown, reading))
         reads = tuple(
             ReadSplit(number, lo, hi, found.records, found.digest)
             for (number, lo, hi), found in zip(splits, counted, strict=True)
@@ -218,6 +237,18 @@ class _TaskReader:
         return reading.read_splits(
             settings, *what, self._with_headers, told.columns, check, told.digest_version, self._json
         )
+
+
+def _with_only(
+    columns: list[str], reading: Generator[pa.RecordBatch, None, list[Counted]]
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
+    while True:
+        try:
+            batch = next(reading)
+        except StopIteration as end:
+            counted: list[Counted] = end.value
+            return counted
+        yield batch.select(columns)
 
 
 class StepStreamReader(StepOffsets):

@@ -9,7 +9,8 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from kcontrol.adapters.files.lines import lines_schema, read_lines
+from kcontrol.adapters.files.file_lines import FileLines
+from kcontrol.adapters.files.lines import read_lines
 from kcontrol.adapters.generated.rows import read_rows, rows_schema
 from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.channel.attempt import Counted
@@ -60,7 +61,7 @@ def read_splits(
     )
     seen = iter(reading) if check is None else map(check.look, reading)
     yield from _shown(seen, range_schema(headers=with_headers), columns, json)
-    return [Counted(digest.records, digest.hex) for digest in reading.digests]
+    return _of(reading)
 
 
 def read_generated(
@@ -73,7 +74,8 @@ def read_generated(
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """The same of rows that follow from an address, with their random columns."""
     reading = read_rows(input_name, topic, topic_id, splits, randoms)
-    return (yield from _counted(reading, rows_schema(randoms), columns))
+    yield from _shown(iter(reading), rows_schema(randoms), columns, None)
+    return _of(reading)
 
 
 def read_file_lines(
@@ -86,17 +88,21 @@ def read_file_lines(
     json: StructType | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """The same of lines of files. names: of the fields, which a header must name. json: as in `read_splits`."""
-    reading = read_lines(input_name, topic, topic_id, splits, names)
-    return (yield from _counted(reading, lines_schema(), columns, json))
+    beside = None if json is None else JsonColumns(json)
+
+    def made(lines: FileLines) -> pa.RecordBatch:
+        if beside is None:
+            return lines.rows(columns)
+        rows = lines.rows(None if columns is None else {*columns, "wrong"})
+        added = beside.added_of(rows, lines.spans, lines.column)
+        return added if columns is None else _only(added, columns, added.schema)
+
+    reading = read_lines(input_name, topic, topic_id, splits, names, made)
+    yield from joined(iter(reading))
+    return _of(reading)
 
 
-def _counted(
-    reading: RangeRead,
-    schema: pa.Schema,
-    columns: Collection[str] | None,
-    json: StructType | None = None,
-) -> Generator[pa.RecordBatch, None, list[Counted]]:
-    yield from _shown(iter(reading), schema, columns, json)
+def _of(reading: RangeRead) -> list[Counted]:
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 

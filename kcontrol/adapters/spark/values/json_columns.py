@@ -8,10 +8,9 @@ something in it is wrong for the schema. So a result is never another, wherever 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
@@ -19,11 +18,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.values.json_types import IS_NULL, PLACES, UNPARSED, json_fields, left_column
-from kcontrol.wire.batches.columns import Bytes, bytes_column
+from kcontrol.wire.batches.columns import Bytes, BytesSpans, Flags, bytes_column
 from kcontrol.wire.batches.flat_json import FlatObjects, is_utf8
 from kcontrol.wire.batches.plain_json import PlainObjects, plain_objects
-
-Flags = npt.NDArray[np.bool_]
 
 SMALL_PIECE_ROWS = 256
 """A piece that Arrow can't parse is halved down to this, so that a few odd values don't leave all the others to Spark."""
@@ -52,29 +49,44 @@ class JsonColumns:
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch and, at its end, what is in its column `value`."""
         values = batch.column("value")
-        fields, is_parsed = self._parsed_fields(values)
+        return self.added_of(batch, bytes_column(values, "value").spans, batch.column)
+
+    def added_of(
+        self, batch: pa.RecordBatch, spans: BytesSpans, column: Callable[[str], pa.Array]
+    ) -> pa.RecordBatch:
+        """The same of values that lie elsewhere, of a batch whose columns but `wrong` may be null. column: makes one as it is:
+        `value` if not all values are flat objects, one of PLACES if a record may be bad."""
+
+        def values() -> pa.Array:
+            return column("value")
+
+        fields, is_parsed = self._parsed_fields(spans, values)
         if is_parsed.all():
-            unparsed = pa.nulls(batch.num_rows, values.type)
+            unparsed = pa.nulls(batch.num_rows, batch.schema.field("value").type)
         else:
-            unparsed = pc.if_else(pa.array(is_parsed), pa.scalar(None, values.type), values)
-        places = _places(batch, is_parsed)
-        added = [*batch.columns, unparsed, values.is_null(), *places, *fields]
+            left = values()
+            unparsed = pc.if_else(pa.array(is_parsed), pa.scalar(None, left.type), left)
+        places = _places(batch, is_parsed, column)
+        added = [*batch.columns, unparsed, pa.array(spans.is_null), *places, *fields]
         return pa.RecordBatch.from_arrays(added, schema=self.beside(batch.schema))
 
-    def _parsed_fields(self, values: pa.Array) -> tuple[Sequence[pa.Array], Flags]:
+    def _parsed_fields(
+        self, spans: BytesSpans, values: Callable[[], pa.Array]
+    ) -> tuple[Sequence[pa.Array], Flags]:
         """The fields of each value, null where it is not parsed, and where it is."""
-        flat = self._flat.fields(bytes_column(values, "value"))
+        flat = self._flat.fields(spans)
         if flat is None:
-            return self._by_arrow(values)
+            return self._by_arrow(values())
         columns, is_parsed = flat.columns, flat.taken
         left = np.flatnonzero(~is_parsed)
-        if len(left) == 0 or values.null_count == len(left):
+        if len(left) == 0 or spans.is_null[left].all():
             return columns, is_parsed
-        others, are_parsed = self._by_arrow(values.take(pa.array(left)))
+        rows = len(spans.starts)
+        others, are_parsed = self._by_arrow(values().take(pa.array(left)))
         is_parsed[left] = are_parsed
-        rows = np.arange(len(values))
-        rows[left] = len(values) + np.arange(len(left))
-        places = pa.array(rows)
+        merging = np.arange(rows)
+        merging[left] = rows + np.arange(len(left))
+        places = pa.array(merging)
         merged = [pa.concat_arrays(both).take(places) for both in zip(columns, others, strict=True)]
         return merged, is_parsed
 
@@ -123,14 +135,17 @@ class JsonColumns:
         return fields.combine_chunks().to_batches()[0] if fields.num_rows == rows else None
 
 
-def _places(batch: pa.RecordBatch, is_parsed: Flags) -> Iterator[pa.Array]:
+def _places(batch: pa.RecordBatch, is_parsed: Flags, column: Callable[[str], pa.Array]) -> Iterator[pa.Array]:
     """Where the records are that may be bad: those that are not parsed, and lines with which something is wrong."""
     may_be_bad = pa.array(~is_parsed)
     if "wrong" in batch.schema.names:
         may_be_bad = pc.or_(may_be_bad, batch.column("wrong").is_valid())
     is_any = pc.any(may_be_bad).as_py()
-    for name in batch.schema.names:
-        if name in PLACES:
-            column = batch.column(name)
-            none = pa.scalar(None, column.type)
-            yield pc.if_else(may_be_bad, column, none) if is_any else pa.nulls(len(column), column.type)
+    for field in batch.schema:
+        if field.name in PLACES:
+            none = pa.scalar(None, field.type)
+            yield (
+                pc.if_else(may_be_bad, column(field.name), none)
+                if is_any
+                else pa.nulls(batch.num_rows, field.type)
+            )
