@@ -37,7 +37,7 @@ from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps.agent.numbers import GivenNumber, given_number
 from kcontrol.apps.ending import end_task
 from kcontrol.apps.held_tables import TableCare
-from kcontrol.apps.passing_on import PassedOn, nothing_to_close
+from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.process_name import new_join_id
@@ -130,8 +130,7 @@ class NodeService:
     async def until_free(self, bound: BoundQueries, say: Callable[[str], None]) -> WaitOver:
         """Stand by until the node's number is free, or one is given, with a committed step run again meanwhile.
 
-        say: told how it stands by, for people. Raises what `resolve` and `Standby.until_free` raise, and
-        SparkLostError.
+        say: told how it stands by, for people. Raises what `resolve` and `Standby.until_free` raise, and SparkLostError.
         """
         options = self._options
         jvm = self._jvm_life()
@@ -152,7 +151,9 @@ class NodeService:
         ports = StandbyPorts(resolved, self._warming, say, broken, given)
         try:
             who = self._pipeline.name, options.node, self._pipeline.nodes
-            return await Standby(self._settings, *who, self.presence, ports).until_free()
+            over = await Standby(self._settings, *who, self.presence, ports).until_free()
+            self._passed = over.passed
+            return over
         finally:
             jvm.close()
 
@@ -296,9 +297,7 @@ class NodeService:
             else passed.control
         )
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        warmed = nothing_to_close if self._warming is None else self._warming.over
-        opens_after = warmed if passed is None else passed.closed
-        engines = self._engines(bound, log_id, spec.fingerprint, opens_after)
+        engines = self._engines(bound, log_id, spec.fingerprint, partial(self._queries_stopped, passed))
         ports = NodePorts(SystemClock(), control, steps, engines, self._watch)
         session = self._session(bound, ports, asked, passed)
         beside = asyncio.create_task(prepare_beside(lambda: session.read, asked, preparation))
@@ -318,6 +317,13 @@ class NodeService:
             if self._passed is None:
                 await session.closed()
                 await control.close()
+
+    async def _queries_stopped(self, passed: PassedOn | None) -> None:
+        """Those that ran in this process before the engine is made: of the incarnation before, and to be warm."""
+        if passed is not None:
+            await passed.closed()
+        if self._warming is not None:
+            await self._warming.over()
 
     def _session(
         self, bound: BoundQueries, ports: NodePorts, asked: asyncio.Event, passed: PassedOn | None
@@ -348,8 +354,7 @@ class NodeService:
             jvm.close()
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
-        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that
-        is the end of this incarnation."""
+        """Run the session; a JVM that dies or hangs can't be replaced within this process, so this incarnation ends."""
         jvm = self._jvm_life()
         working = asyncio.create_task(session.run())
         try:

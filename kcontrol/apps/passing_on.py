@@ -1,4 +1,5 @@
-"""What a process keeps of both logs and of Spark when it goes on as another incarnation of its node, or as its first.
+"""What a process keeps of both logs and of Spark when it goes on as another incarnation of its node, or as its first, for
+which it may have stood by.
 
 The next incarnation reads the control log on from where the last one stood, instead of once more from its beginning, and its
 queries are opened as soon as those of the last one have stopped, which nothing else waits for.

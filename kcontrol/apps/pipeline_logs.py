@@ -26,6 +26,13 @@ class PipelineLogs(PipelineReader):
         self.own_control = control
         self.written: dict[Place, int] = {}
         """Of each partition that the steps wrote to which were read, the offset after the last record."""
+        self.is_handed_on = False
+        """The control log is read on, and closed, by somebody else."""
+
+    def hand_on_control(self) -> KafkaControlLog:
+        """The control log as far as it was read, for somebody who reads on and closes it."""
+        self.is_handed_on = True
+        return self.own_control
 
     def see_steps(self, records: Iterable[LoggedStep]) -> None:
         """As a projection, and where outputs end."""
@@ -96,7 +103,8 @@ async def pipeline_logs(
     check_pipeline_name(pipeline)
     control = await KafkaControlLog.open(cluster, pipeline, newest_only=newest_only)
     steps = KafkaStepsLog(cluster, pipeline)
+    logs = PipelineLogs(pipeline, control, steps)
     try:
-        yield PipelineLogs(pipeline, control, steps)
+        yield logs
     finally:
-        await asyncio.gather(control.close(), steps.close())
+        await asyncio.gather(steps.close(), *(() if logs.is_handed_on else (control.close(),)))

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
@@ -61,18 +59,9 @@ async def until_placed(
 
     say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
     """
-    control = await KafkaControlLog.open(who.settings, who.pipeline.name)
-    steps = KafkaStepsLog(who.settings, who.pipeline.name)
-    try:
-        logs = PipelineLogs(who.pipeline.name, control, steps)
-        return await _until_placed(logs, who, preparation, say, deadline_ms), PassedOn(
-            control, logs.view, who.root.name
-        )
-    except BaseException:
-        await control.close()
-        raise
-    finally:
-        await steps.close()
+    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
+        found = await _until_placed(logs, who, preparation, say, deadline_ms)
+        return found, PassedOn(logs.hand_on_control(), logs.view, who.root.name)
 
 
 async def _until_placed(

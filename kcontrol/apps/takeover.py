@@ -12,11 +12,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.numbers import GivenNumber
 from kcontrol.apps.heard_logs import HeardLogs
+from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.warming import Warming
@@ -38,12 +39,14 @@ END_WARMING_S = 20.0
 @dataclass(frozen=True)
 class WaitOver:
     """Why the wait is over. anew: the process is to begin again, not to take the number. spec: what is to be run
-    with the number; the definition in the log. given: the number, if an agent has given it."""
+    with the number; the definition in the log. given: the number, if an agent has given it. passed: what was read of the logs,
+    to be read on and closed by whoever takes the number."""
 
     reason: str
     anew: bool = False
     spec: PipelineSpec | None = None
     given: GivenNumber | None = None
+    passed: PassedOn | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +104,17 @@ class Standby:
                     released = await self._look(logs, hearing)
                     if released is None:
                         await self._pause()
+                if not released.anew:
+                    released = replace(released, passed=await self._passed_on(logs))
         finally:
             self._ports.warming.give_up()
             if released is None or released.anew:
                 await self._ports.warming.over(END_WARMING_S)
         return released
+
+    async def _passed_on(self, logs: PipelineLogs) -> PassedOn:
+        log_id = await until_deadline(logs.steps.log_id, "standing by", _log)
+        return PassedOn(logs.hand_on_control(), logs.view, log_id)
 
     async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:
         spec, desired = logs.view.spec(), logs.view.desired()

@@ -19,7 +19,7 @@ from kcontrol.apps.agent.environments import TIMEOUT_S as ENVIRONMENT_TIMEOUT_S
 from kcontrol.apps.agent.nodes import PACKAGES_TAG, NodeCommands, check_agent_name
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.serve import AgentOptions, serve
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.apps.agent.unit_log import LOG_BYTES
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.cli.options import cluster_option, debug_option, json_option

@@ -25,7 +25,7 @@ from kcontrol.settings.cluster import ClusterSettings
 HEARTBEAT_PARTS = 3
 """Heartbeats within one session timeout, at least."""
 
-LONGEST_HEARTBEAT_S = 0.5
+LONGEST_HEARTBEAT_S = 0.25
 """By its next heartbeat a member learns that another one has gone."""
 
 REQUEST_PARTS = 2

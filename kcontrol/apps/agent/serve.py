@@ -21,7 +21,8 @@ from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import HostProcesses
 from kcontrol.apps.agent.remembering import until_there_is_room
 from kcontrol.apps.agent.resizing import ResizeWarden
-from kcontrol.apps.agent.session import AgentSession, SessionOptions
+from kcontrol.apps.agent.session import AgentSession
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.unit_log import LOG_BYTES
 from kcontrol.apps.agent.warden import Warden

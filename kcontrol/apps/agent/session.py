@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import (
@@ -25,9 +24,12 @@ from kcontrol.apps.agent.endings import EndTeller
 from kcontrol.apps.agent.fitting import FitWarden
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.remembering import Remembering
+from kcontrol.apps.agent.repeating import again_and_again
 from kcontrol.apps.agent.resizing import ResizeWarden
 from kcontrol.apps.agent.restarts import Restarts, says_nothing_of_the_host
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.spares import Spares, is_spare
 from kcontrol.apps.agent.waiting import WaitingAgent
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.apps.exit_codes import ExitVerdict, verdict_of
@@ -44,23 +46,6 @@ from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """poll_ms: between two looks at the log, the beats and the processes, and less at the log and the beats where that would be
-    late. restart_ms: before a process that has ended is started again. longest_restart_ms: before one that is started again and
-    again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
-    coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
-    that its version can read. say_again_ms: before what goes on in vain is said again, for whoever begins to look."""
-
-    poll_ms: int = 500
-    restart_ms: int = 2_000
-    longest_restart_ms: int = 30_000
-    short_life_s: float = 60.0
-    coordinator: Sequence[str] = ()
-    give_up_ms: int = 300_000
-    say_again_ms: int = 30_000
 
 
 class AgentSession:
@@ -93,6 +78,7 @@ class AgentSession:
         self._waiting = WaitingAgent(tell, options.give_up_ms)
         pauses = Backoff(options.restart_ms, options.longest_restart_ms)
         self._restarts = Restarts(pauses, options.short_life_s)
+        self._spares = Spares(options.spare_after_ms)
         self._troubles, self._said_ms = AgentTroubles("", ""), 0
         self._ended: list[EndedProcess] = []
         """What that means is known once the log was read: it may be of another one."""
@@ -100,7 +86,7 @@ class AgentSession:
         """The snapshot from which it goes on. What confirms it is in the log behind it."""
         self._stage = ""
         self._leaves = False
-        self._gone = asyncio.Event()
+        self._gone, self._news = asyncio.Event(), asyncio.Event()
 
     @property
     def replica(self) -> Replica:
@@ -109,10 +95,11 @@ class AgentSession:
     async def run(self) -> str:
         """Until the machine ends: why."""
         beating = (self._read, self._hear, self._beat, self._speak, self._bury)
-        acts = (self._prepare, self._work, self._cut)
+        acts = (self._prepare, self._cut)
         looks = (self._see_done, self._see_resized, self._see_fits, self._tell_ends)
         tasks = [
-            asyncio.create_task(self._for_ever(one, one in beating)) for one in (*beating, *acts, *looks)
+            *(asyncio.create_task(self._repeat(one, one in beating)) for one in (*beating, *acts, *looks)),
+            asyncio.create_task(self._repeat(self._work, news=self._news)),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -130,15 +117,11 @@ class AgentSession:
         self._leaves = True
         await self._gone.wait()
 
-    async def _for_ever(self, act: Callable[[], Awaitable[None]], soon: bool) -> None:
-        """Until the machine ends. Kafka that is away is waited for; it is the machine that knows what that
-        means. soon: as beats ask for."""
-        while not self._machine.ended:
-            try:
-                await act()
-            except (RetriableError, TimeoutError) as error:
-                _log.info("%s", error)
-            await asyncio.sleep(self._pause_ms(soon) / 1000)
+    async def _repeat(
+        self, act: Callable[[], Awaitable[None]], soon: bool = False, news: asyncio.Event | None = None
+    ) -> None:
+        """Until the machine ends, which knows what it means that Kafka is away. soon: as beats ask for."""
+        await again_and_again(act, lambda: self._pause_ms(soon), lambda: self._machine.ended != "", news)
 
     def _pause_ms(self, soon: bool) -> int:
         longest = self._options.poll_ms
@@ -164,6 +147,8 @@ class AgentSession:
             self._waiting.for_somebody(OF_ANOTHER_LOG.format(self._restored))
             return
         self._machine.read_to_end(asked_ms)
+        if found:
+            self._news.set()
         if before is not None:
             entries = (one.entry for one in found)
             self._burials.add(gone_coordinators(before, self.replica, entries, self._machine.me.name))
@@ -347,11 +332,14 @@ class AgentSession:
         if not self._processes.is_free(unit) or not self._restarts.may_start(unit, generation, now_ms):
             return
         placement = AgentPlacement(self.replica.founded_ms, generation)
+        stands_by = unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys > 0
+        if stands_by and not self._spares.may_start(unit, generation, now_ms):
+            return
         try:
             command = self._command(self.replica.jobs[unit[0]], unit, placement)
             if command is None:
                 return
-            if unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys:
+            if stands_by:
                 number_file = self._processes.number_file(unit, generation)
                 command = (*command, "--number-from", str(number_file))
             pid = self._processes.start(unit, generation, command, placement.founded_ms)
@@ -423,10 +411,14 @@ class AgentSession:
             for one in running:
                 self._processes.stop(one, now_ms)
         elif self._options.coordinator and not running and self._machine.may_start(now_ms):
-            self._start_coordinator(placed[0].generation, now_ms)
+            self._start_coordinator(placed[0], now_ms)
 
-    def _start_coordinator(self, generation: int, now_ms: int) -> None:
+    def _start_coordinator(self, place: Place, now_ms: int) -> None:
+        generation = place.generation
         if not self._restarts.may_start(COORDINATOR, generation, now_ms):
+            return
+        is_one_more = is_spare(place, self.replica.coordinators)
+        if is_one_more and not self._spares.may_start(COORDINATOR, generation, now_ms):
             return
         try:
             self._processes.start(COORDINATOR, generation, self._options.coordinator)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcontrol.apps.agent.serve import AgentOptions, serve
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.model import ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.settings.cluster import ClusterSettings

@@ -46,12 +46,12 @@ from tests.simulation.cluster.invariants import (
 from tests.simulation.cluster.pipelines_seen import PipelinesSeen
 from tests.simulation.cluster.same_values import SharingMachine
 from tests.simulation.cluster.standing import STOOD_BY_IS_THE_NODE
-from tests.simulation.cluster.world import NEVER_MS, TICK_MS, ClusterWorld
+from tests.simulation.cluster.world import NEVER_MS, TICK_MS, UNFIT_MS, ClusterWorld
 from tests.simulation.draws import Draws
 from tests.simulation.invariants import require
 
 LIMITS = AgentLimits(
-    unfit_ms=40 * TICK_MS,
+    unfit_ms=UNFIT_MS,
     append_ms=5 * TICK_MS,
     ask_again_ms=8 * TICK_MS,
     handover_ms=40 * TICK_MS,
@@ -121,6 +121,7 @@ class HostAgent(PipelinesSeen):
             began_ms=world.now_ms,
         )
         host.disk.append(incarnation)
+        world.read_ends[host.name] = world.now_ms
         machine = SharingMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         machine.values = world.values
         super().__init__(world, machine)
@@ -206,6 +207,7 @@ class HostAgent(PipelinesSeen):
             most -= 1
         if self.machine.next_offset == len(world.log):
             self.machine.read_to_end(world.now_ms)
+            world.read_ends[self.name] = world.now_ms
 
     def read_one(self) -> None:
         offset, level = self.machine.next_offset, self.machine.replica.level

@@ -1,5 +1,6 @@
-"""An agent that the scheduler passes over for so long that it is missed has a cause of its death; one that has its turns, and
-does not use them, has none. And nothing is at rest where a member has fallen silent, be it that nobody has missed it yet."""
+"""An agent that the scheduler passes over for so long that it is missed has a cause of its death, as has one that reads its log
+in pieces for so long; one that has its turns, and does not use them, has none. And nothing is at rest where a member has fallen
+silent, be it that nobody has missed it yet."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.simulation.cluster.hosts import Host
 from tests.simulation.cluster.invariants import DEAD_WITHOUT_A_CAUSE, TROUBLE_LASTS_MS
 from tests.simulation.cluster.rest import not_at_rest
 from tests.simulation.cluster.schedule import ClusterSchedule
-from tests.simulation.cluster.world import NEVER_MS, TICK_MS, ClusterWorld
+from tests.simulation.cluster.world import NEVER_MS, TICK_MS, UNFIT_MS, ClusterWorld
 from tests.simulation.invariants import Violation
 
 SEED = 7
@@ -110,6 +111,28 @@ def test_a_turn_in_which_nobody_can_beat_is_none() -> None:
     world.beats_up = True
     world.beats.append(Beat("b", "b#1", 3, False, 0))
     assert world.passed_over_ms("a", "b") == 12 * TICK_MS
+
+
+def test_nor_is_one_in_which_it_has_not_read_the_log_for_so_long_that_it_is_silent_by_itself() -> None:
+    """Log and beats were away, and are back; it reads the log in pieces, and others write to it."""
+    world = _world(0)
+    world.read_ends["a"] = world.now_ms = 100 * TICK_MS
+    for seq in range(5):
+        world.now_ms += UNFIT_MS // 4
+        world.has_its_turn("a")
+        world.beats.append(Beat("b", "b#1", seq, False, 0))
+    assert world.passed_over_ms("a", "b") == NEVER_MS, "it could beat in four of them"
+    for seq in range(5, 8):
+        world.now_ms += TICK_MS
+        world.has_its_turn("a")
+        world.beats.append(Beat("b", "b#1", seq, False, 0))
+    assert world.passed_over_ms("a", "b") == world.now_ms
+    world.read_ends["a"] = world.now_ms
+    world.has_its_turn("a")
+    over_ms = world.now_ms
+    world.now_ms += 5 * TICK_MS
+    world.has_its_turn("a")
+    assert world.passed_over_ms("a", "b") == over_ms
 
 
 def test_an_outage_that_follows_makes_it_no_longer() -> None:

@@ -29,6 +29,8 @@ from tests.simulation.invariants import require
 TICK_MS = 1_000
 NEVER_MS = -(10**12)
 FOR_EVER_MS = 10**12
+UNFIT_MS = 40 * TICK_MS
+"""Who has not read the log to its end for longer falls silent by itself."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class NodeLife:
 
 @dataclass(frozen=True, slots=True)
 class AgentTurn:
-    """Of an agent, in which it does what is due. beats: so many there were before it, of all agents. could_beat: whether
-    anybody can write beats."""
+    """Of an agent, in which it does what is due. beats: so many there were before it, of all agents. could_beat: whether it may
+    be heard by one: anybody can write beats, and it is not silent by itself for not having read the log to its end."""
 
     at_ms: int
     beats: int
@@ -77,6 +79,8 @@ class ClusterWorld:
         self.brokers_trouble_ms = NEVER_MS
         self.turns: dict[str, list[AgentTurn]] = {}
         """By agent, all that it had."""
+        self.read_ends: dict[str, int] = {}
+        """By agent, when its process began, or has last read the log to its end."""
         self.counts: Counter[str] = Counter()
         self.late: list[ClusterEntry] = []
         """Appends that were given up, and arrive all the same."""
@@ -131,7 +135,9 @@ class ClusterWorld:
 
     def has_its_turn(self, agent: str) -> None:
         """It does what is due now."""
-        self.turns.setdefault(agent, []).append(AgentTurn(self.now_ms, len(self.beats), self.beats_up))
+        since_read_ms = self.now_ms - self.read_ends.get(agent, self.now_ms)
+        could_beat = self.beats_up and since_read_ms <= UNFIT_MS
+        self.turns.setdefault(agent, []).append(AgentTurn(self.now_ms, len(self.beats), could_beat))
 
     def excused_ms(self, agent: str, by: str) -> int:
         """When it was last over that something was wrong by which `by` may rightly find an agent silent."""
@@ -139,8 +145,9 @@ class ClusterWorld:
         return max(host_ms, self.brokers_trouble_ms, self.passed_over_ms(agent, by))
 
     def passed_over_ms(self, agent: str, by: str) -> int:
-        """When it was last over that an agent had no turn while another beat so often that it rightly found it silent. One beat
-        less is enough: the first may come before a turn in which the silent one was not due yet."""
+        """When it was last over that an agent had no turn in which it could have beaten, while another beat so often that it
+        rightly found it silent. One beat less is enough: the first may come before a turn in which the silent one was not due
+        yet."""
         over_ms, beaten = NEVER_MS, 0
         now = AgentTurn(self.now_ms, len(self.beats), self.beats_up)
         for before, after in pairwise([*self.turns.get(agent, ()), now]):

@@ -10,7 +10,8 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.burials import Burials
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
-from kcontrol.apps.agent.session import AgentSession, SessionOptions
+from kcontrol.apps.agent.session import AgentSession
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity

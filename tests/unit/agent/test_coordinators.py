@@ -11,7 +11,7 @@ import pytest
 
 from kcontrol.apps.agent.processes import EndedProcess
 from kcontrol.apps.agent.restarts import Restarts
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import (

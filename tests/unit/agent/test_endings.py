@@ -14,7 +14,8 @@ import pytest
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
-from kcontrol.apps.agent.session import AgentSession, SessionOptions
+from kcontrol.apps.agent.session import AgentSession
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.duties import Identity
@@ -58,7 +59,7 @@ class Ending:
         pass
 
 
-AT_ONCE = SessionOptions(restart_ms=0)
+AT_ONCE = SessionOptions(restart_ms=0, spare_after_ms=0)
 
 
 class Life:

@@ -12,7 +12,7 @@ import pytest
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.apps.agent.processes import EndedProcess
 from kcontrol.apps.agent.restarts import Restarts
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.backoff import Backoff
 from kcontrol.core.cluster.entries import ClusterEntry, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import COORDINATOR, Place, TaskSpec, Unit

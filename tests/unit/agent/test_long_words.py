@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcontrol.apps.agent.nodes import FILE, NodeCommands
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.entries import ClusterEntry, Prepare, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import TaskSpec
 from kcontrol.wire.cluster import MAX_ENTRY_BYTES, entry_bytes

@@ -12,7 +12,7 @@ import pytest
 from kcontrol.adapters.kafka.logs.cluster_packages import SignedPackage
 from kcontrol.apps.agent.nodes import FILE, NodeCommands
 from kcontrol.apps.agent.packages import HostPackages
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.duties import Identity
 from kcontrol.core.cluster.entries import ClusterEntry, Prepare, RaiseLevel, SubmitJob, TaskFailed
 from kcontrol.core.cluster.model import COORDINATOR, COORDINATOR_LEVEL, ClusterJob, TaskSpec, Unit

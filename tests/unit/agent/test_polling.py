@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, Leave
 from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy

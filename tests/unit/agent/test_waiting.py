@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.kafka.logs.cluster_log import LogCutError
-from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.apps.agent.session_options import SessionOptions
 from kcontrol.core.cluster.entries import ClusterEntry, ConfirmSnapshot, Leave, Prepare, ProposeSnapshot
 from kcontrol.core.cluster.model import Agent, Replica
 from kcontrol.errors import ClusterError, RetriableError

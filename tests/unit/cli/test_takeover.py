@@ -9,24 +9,31 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.apps import takeover
 from kcontrol.apps.agent.numbers import GivenNumber
+from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warming import Warming, Warmth, WarmUp
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, NodeJoin, PipelineSpec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.locks import lock
-from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import Fate, MemoryControlLog, MemoryKafka, MemoryStepsLog
 from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC, boundary
 
-HOLDER = "holder"
+HOLDER, LOG_ID = "holder", "log"
+
+
+class _KnownSteps(MemoryStepsLog):
+    async def log_id(self) -> str:
+        return LOG_ID
 
 
 class Scene:
@@ -67,8 +74,9 @@ class Scene:
         raise AssertionError("it was to be left")
 
     @asynccontextmanager
-    async def _logs(self, *_: Any) -> AsyncIterator[PipelineReader]:
-        yield PipelineReader("p", MemoryControlLog(self._kafka, "p"), MemoryStepsLog(self._kafka, "p"))
+    async def _logs(self, *_: Any) -> AsyncIterator[PipelineLogs]:
+        control, steps = MemoryControlLog(self._kafka, "p"), _KnownSteps(self._kafka, "p")
+        yield PipelineLogs("p", cast(KafkaControlLog, control), cast(KafkaStepsLog, steps))
 
     async def _resolved(self) -> PipelineSpec:
         return SPEC
@@ -95,6 +103,16 @@ def test_a_node_that_dies_while_the_other_warms_up_is_taken_over_from_at_once(sc
         scene.held.close()
         over = await standing
         assert (over.reason.endswith("which was node 0, has ended"), over.anew) == (True, False)
+        await scene.control.append([Desired("p", DesiredMode.RUNNING, "r1")])
+        passed = over.passed
+        assert passed is not None
+        assert passed.view.desired() is None
+        await passed.read_on()
+        assert (passed.view.spec(), passed.view.desired(), passed.log_id) == (
+            SPEC,
+            Desired("p", DesiredMode.RUNNING, "r1"),
+            LOG_ID,
+        ), "what it has read is gone on with, not read again"
         assert not scene.closed, "what warms up need not be over for that"
         scene.ends.set()
         await warming.over()
