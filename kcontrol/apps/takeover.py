@@ -105,15 +105,15 @@ class Standby:
                     if released is None:
                         await self._pause()
                 if not released.anew:
-                    released = replace(released, passed=await self._passed_on(logs))
+                    released = replace(released, passed=await self._passed_on(logs, deadline_ms))
         finally:
             self._ports.warming.give_up()
             if released is None or released.anew:
                 await self._ports.warming.over(END_WARMING_S)
         return released
 
-    async def _passed_on(self, logs: PipelineLogs) -> PassedOn:
-        log_id = await until_deadline(logs.steps.log_id, "standing by", _log)
+    async def _passed_on(self, logs: PipelineLogs, deadline_ms: int) -> PassedOn:
+        log_id = await until_deadline(logs.steps.log_id, "standing by", _log, deadline_ms)
         return PassedOn(logs.hand_on_control(), logs.view, log_id)
 
     async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:

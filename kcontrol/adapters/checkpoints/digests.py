@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from hashlib import sha256
 from pathlib import Path
+
+from kcontrol.adapters.checkpoints.files import Cancelled, check, never
 
 FileKey = tuple[int, int, int, int]
 """Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to
@@ -37,6 +40,19 @@ class KnownDigests:
             if digest is not None:
                 self._digests.move_to_end(key)
             return digest
+
+    def read(self, path: Path, key: FileKey, chunk_bytes: int, cancelled: Cancelled = never) -> str:
+        """Of a file with that key, which is read if nobody has. Raises CheckpointCancelledError, OSError."""
+        found = self.of(key)
+        if found is None:
+            digest = sha256()
+            with path.open("rb") as reader:
+                while chunk := reader.read(chunk_bytes):
+                    check(cancelled)
+                    digest.update(chunk)
+            found = digest.hexdigest()
+            self.note(key, found)
+        return found
 
     def note(self, key: FileKey, digest: str) -> None:
         """The file was read to its end, and was the same before and after."""

@@ -88,23 +88,10 @@ def _linked(
             os.link(candidate, target)
         except OSError:  # gone meanwhile, or on another file system
             continue
-        if _sha256(target, chunk_bytes, known) == file.sha256:
+        if known.read(target, key_of(target.stat()), chunk_bytes) == file.sha256:
             return True
         target.unlink()
     return False
-
-
-def _sha256(path: Path, chunk_bytes: int, known: KnownDigests) -> str:
-    key = key_of(path.stat())
-    found = known.of(key)
-    if found is None:
-        digest = sha256()
-        with path.open("rb") as reader:
-            while chunk := reader.read(chunk_bytes):
-                digest.update(chunk)
-        found = digest.hexdigest()
-        known.note(key, found)
-    return found
 
 
 def is_readable(files: Files, manifest: str) -> bool:

@@ -19,11 +19,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints.digests import FileKey, KnownDigests, key_of
-from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
+from kcontrol.adapters.checkpoints.files import Cancelled, Files
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.manifests import (
@@ -204,16 +203,7 @@ class PartSave:
         return stored
 
     def _digest(self, file: Pinned) -> str:
-        known = self._known.of(file.key)
-        if known is None:
-            digest = sha256()
-            with file.source.open("rb") as reader:
-                while chunk := reader.read(self._limits.chunk_bytes):
-                    check(self._cancelled)
-                    digest.update(chunk)
-            known = digest.hexdigest()
-            self._known.note(file.key, known)
-        return known
+        return self._known.read(file.source, file.key, self._limits.chunk_bytes, self._cancelled)
 
     def _earlier(self) -> tuple[dict[str, Manifest], dict[str, int]]:
         """This life's parts by path of their manifest, and what is stored of them. A

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcontrol.apps.agent.spares import SPARE_AFTER_MS
-
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
@@ -15,7 +13,7 @@ class SessionOptions:
     again in vain is, as that pause is doubled each time. short_life_s: who ran longer has not failed to run here.
     coordinator: what is run where a coordinator is placed; nothing if it is empty. give_up_ms: so long it waits for a snapshot
     that its version can read. say_again_ms: before what goes on in vain is said again, for whoever begins to look.
-    spare_after_ms: see `Spares`."""
+    spare_after_ms: before what only stands by is started (`Spares`)."""
 
     poll_ms: int = 500
     restart_ms: int = 2_000
@@ -24,4 +22,4 @@ class SessionOptions:
     coordinator: Sequence[str] = ()
     give_up_ms: int = 300_000
     say_again_ms: int = 30_000
-    spare_after_ms: int = SPARE_AFTER_MS
+    spare_after_ms: int = 5_000

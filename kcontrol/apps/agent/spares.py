@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from kcontrol.core.cluster.model import Place, Unit
 
-SPARE_AFTER_MS = 5_000
-
 
 class Spares:
     """Of one agent. after_ms: from the first time that it is to be started here to its start."""

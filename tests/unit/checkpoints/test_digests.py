@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.checkpoints import CheckpointStore, restoring
+from kcontrol.adapters.checkpoints import CheckpointStore, digests, restoring
 from kcontrol.adapters.checkpoints.digests import KnownDigests, key_of
 from kcontrol.adapters.checkpoints.model import BroughtBytes
 from tests.support.parts import contents_of, make_pin, place
@@ -39,7 +39,8 @@ def test_what_was_copied_ahead_is_linked_without_being_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = _Scene(tmp_path)
-    monkeypatch.setattr(restoring, "sha256", None)
+    for module in (digests, restoring):
+        monkeypatch.setattr(module, "sha256", None)
     assert scene.fetched(scene.target, scene.ahead) == BroughtBytes(linked_bytes=SIZE)
     assert contents_of(scene.target) == FIRST
 
