@@ -28,7 +28,7 @@ class Load:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
-                "linger.ms": 5,
+                "linger.ms": 50,
                 "queue.buffering.max.messages": 4 * MOST_QUEUED,
                 "log_level": 3,
             }

@@ -1,39 +1,55 @@
-"""Gathers what an input watcher reports, so that busy input does not become as many
-control records as Kafka has batches.
+"""How often it is asked, and told, how far an input reaches.
 
-The first arrival goes out at once; those that follow within `every_ms` go out together. The latest arrival
-holds all that the ones before it said, so only it is kept.
+The first arrival goes out at once. Whatever follows within a pause is told together, and not fetched before either: the
+latest arrival holds all that the ones before it said. Each one that is told is a control record, which all nodes and the
+coordinator read; so the pause is as long as nobody misses it, a small part of what a step takes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from kcontrol.core.model import ReceivedPartition
 
 Arrival = tuple[tuple[ReceivedPartition, ...], int]
+Arrivals = AsyncGenerator[Arrival, None]
+
+STEP_PARTS = 8
+"""While a step is made its input may grow so often without anybody being told; the step after it takes what was told."""
+MOST_PAUSE_S = 0.25
 
 
-class ArrivalReporter:
-    """The arrivals of one input. `run` is to be kept running as a task of the session."""
+class Pace:
+    """Of one node. every_ms: the least between two arrivals of one input. monotonic_ms: a clock that never goes back."""
 
-    def __init__(self, every_ms: int, send: Callable[[tuple[ReceivedPartition, ...], int], None]) -> None:
-        self._every_ms = every_ms
-        self._send = send
-        self._latest: Arrival | None = None
-        self._arrived = asyncio.Event()
+    def __init__(self, every_ms: int, monotonic_ms: Callable[[], int]) -> None:
+        self._every_s = every_ms / 1000
+        self._monotonic_ms = monotonic_ms
+        self._begun_ms: int | None = None
+        self._last_s = 0.0
 
-    def put(self, arrival: Arrival) -> None:
-        """Take in what the watcher saw."""
-        self._latest = arrival
-        self._arrived.set()
+    def step_begins(self) -> None:
+        """Its command is here."""
+        self._begun_ms = self._monotonic_ms()
 
-    async def run(self) -> None:
-        """Send until cancelled."""
-        while True:
-            await self._arrived.wait()
-            self._arrived.clear()
-            if self._latest is not None:
-                self._send(*self._latest)
-            await asyncio.sleep(self._every_ms / 1000)
+    def step_ends(self) -> None:
+        """The next one could begin."""
+        self._last_s, self._begun_ms = self._so_far_s(), None
+
+    def pause_s(self) -> float:
+        """After an arrival: by the last step, or by the one that is being made where that takes longer."""
+        step_s = max(self._last_s, self._so_far_s())
+        return max(self._every_s, min(step_s / STEP_PARTS, MOST_PAUSE_S))
+
+    def _so_far_s(self) -> float:
+        return 0.0 if self._begun_ms is None else (self._monotonic_ms() - self._begun_ms) / 1000
+
+
+async def paced(arrivals: Callable[[], Arrivals], pause_s: Callable[[], float]) -> Arrivals:
+    """Those that a watcher sees, with a pause after each."""
+    async with aclosing(arrivals()) as stream:
+        async for arrival in stream:
+            yield arrival
+            await asyncio.sleep(pause_s())

@@ -58,13 +58,12 @@ from kcontrol.core.model import (
     LoggedStep,
     NodeJoin,
     PipelineSpec,
-    ReceivedPartition,
     StepBoundary,
 )
 from kcontrol.core.node.decide import NodeMachine, decide
 from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import NotFoundError
-from kcontrol.sessions.arrivals import ArrivalReporter
+from kcontrol.sessions.arrivals import Arrival, Pace, paced
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.observers import NOBODY, NodeObserver
@@ -119,7 +118,7 @@ class NodeSession:
         heard: PipelineView | None = None,
         placement: AgentPlacement | None = None,
     ) -> None:
-        """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
+        """received_every_ms: arrivals of one input are gathered for so long at least after each that is published (`Pace`).
         deadline_ms: how long Kafka may be away before the node gives up.
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
         environment, planning: what it computes with, and when it plans its queries, for the same.
@@ -144,7 +143,7 @@ class NodeSession:
             self._state.view = heard
         self._closing: asyncio.Task[None] | None = None
         self._ports = ports
-        self._received_every_ms = received_every_ms
+        self._pace = Pace(received_every_ms, self._now_ms)
         self._deadline_ms = deadline_ms
         self._publisher = Publisher(ports.control, self._log, deadline_ms)
         self._ticker = Ticker(ports.clock, self._tick)
@@ -306,16 +305,16 @@ class NodeSession:
         self._follow(self._ports.control.tail, self._see_control, "reading the control topic")
         self._follow(self._ports.steps.tail, self._see_steps, "reading the steps topic")
         for name, watcher in watchers.items():
-            arrivals = ArrivalReporter(self._received_every_ms, partial(self._see_input, name))
-            self._spawn(arrivals.run())
-            self._follow(watcher.arrivals, arrivals.put, f"watching input {name}")
+            arrivals = partial(paced, watcher.arrivals, self._pace.pause_s)
+            self._follow(arrivals, partial(self._see_input, name), f"watching input {name}")
 
     def _follow(
         self, stream: Callable[[], AsyncIterator[_Chunk]], take: Callable[[_Chunk], None], what: str
     ) -> None:
         self._spawn(follow(stream, take, what, self._log, self._deadline_ms))
 
-    def _see_input(self, name: str, partitions: tuple[ReceivedPartition, ...], size_bytes: int) -> None:
+    def _see_input(self, name: str, arrival: Arrival) -> None:
+        partitions, size_bytes = arrival
         self._dispatch(InputArrived(name, partitions, size_bytes, self._now_ms()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -360,6 +359,7 @@ class NodeSession:
                 self._timeline.mark(step, "written")
             case StepFinished(step):
                 self._timeline.end(step)
+                self._pace.step_ends()
         decision = decide(self._state, event)
         ended = decision.state.ended
         if isinstance(event, AttemptWritten) and not event.stage and ended is not None:
@@ -385,6 +385,7 @@ class NodeSession:
                 self._ticker.wake_at(at_ms)
             case RunStep(work, expected):
                 self._timeline.begin(work.step, expected is not None)
+                self._pace.step_begins()
                 self._jobs.put(effect)
             case OpenEngine() | RunStage() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)

@@ -8,7 +8,7 @@ was lost.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -279,7 +279,7 @@ class Transaction(Protocol):
 class InputWatcher(Protocol):
     """Tells how far committed input reaches in the partitions of one input."""
 
-    def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         """(all watched partitions, bytes seen beyond the start) first at once, then
         whenever an end or a topic id changes."""
         ...

@@ -294,8 +294,11 @@ def check_begun(world: World, work: StepWork) -> None:
         ]
     before = world.boundaries[work.step - 2].reset if 1 < work.step <= len(world.boundaries) + 1 else None
     if before is not None:
-        # Whoever holds what was gone back to holds the reset.
-        held = [work.step - 1 if one >= before.to_step else one for one in held]
+        # Whoever holds what was gone back to holds the reset, and that may have been one, too.
+        back = before.to_step
+        while (earlier := world.boundaries[back - 1].reset) is not None:
+            back = earlier.to_step
+        held = [work.step - 1 if one >= back else one for one in held]
     require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from kcontrol.adapters.files.stores import changed_version, version_at
 from kcontrol.core.model import InputSpec, ReceivedPartition
@@ -27,7 +27,7 @@ class UrlWatcher:
         self._address, self._id, self._was = files_of(item.topic), item.topic_id, version_in(item.topic_id)
         self._begin, self._look_s = max(from_.values(), default=0), look_s
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         """As the port says. All of it is there at once, and a server that is away takes nothing back."""
         end, said, away = self._was.size_bytes, "", ""
         while True:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -58,7 +58,7 @@ class FileWatcher:
         self._looking: asyncio.Future[tuple[str, int]] | None = None
         """A look that is under way. A disk that hangs holds its thread, and must not get another at each try."""
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         """As the port says."""
         before: tuple[str, int] | None = None
         loop = asyncio.get_running_loop()

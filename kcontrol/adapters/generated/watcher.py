@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import math
+from collections.abc import AsyncGenerator, Iterable
 
 from kcontrol.core.model import ReceivedPartition
 from kcontrol.sessions.ports import Clock
@@ -26,7 +27,7 @@ class GeneratedWatcher:
         self._partitions = sorted(partitions)
         self._clock = clock
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         """As the port says. A wall clock that is set back takes nothing back."""
         ends: dict[int, int] = {}
         first: dict[int, int] = {}
@@ -47,8 +48,9 @@ class GeneratedWatcher:
                     seen * ROW_BYTES,
                 )
             next_ms = self._address.next_due_ms(now_ms)
-            wait_s = LOOK_S if next_ms is None else (next_ms - now_ms) / 1000
-            await asyncio.sleep(min(max(wait_s, PACE_S), LOOK_S))
+            due_ms = math.inf if next_ms is None else max(next_ms, now_ms + PACE_S * 1000)
+            # Who listens has a pace of its own, which counts.
+            await asyncio.sleep(min(max(0.0, (due_ms - self._clock.now_ms()) / 1000), LOOK_S))
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -29,7 +29,11 @@ def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
 def all_openable(state: NodeMachine) -> tuple[int, ...]:
     """Every step that this node could open and that was not made void, newest first."""
     saved = (one.step for one in state.steps.saved if own_checkpoint(state, one.step))
-    held = (step for step in state.openable if state.steps.void_by(step) is None)
+    held = (
+        [step for step in state.openable if state.steps.void_by(step) is None]
+        if state.steps.resets
+        else state.openable
+    )
     return tuple(sorted({*held, *saved}, reverse=True))
 
 

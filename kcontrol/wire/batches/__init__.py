@@ -20,6 +20,7 @@ from kcontrol.wire.batches.codec import (
     codec_named,
     decoded_schema,
     default_codec,
+    default_codec_name,
 )
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Ints
 from kcontrol.wire.batches.compression import Compression
@@ -46,6 +47,7 @@ __all__ = [
     "codec_named",
     "decoded_schema",
     "default_codec",
+    "default_codec_name",
     "first_batch_bytes",
     "next_sequence",
     "partition_of",

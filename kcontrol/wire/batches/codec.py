@@ -155,6 +155,12 @@ class Codec(Protocol):
 @functools.cache
 def default_codec() -> Codec:
     """The codec of this process."""
+    return codec_named(default_codec_name())
+
+
+@functools.cache
+def default_codec_name() -> str:
+    """'compiled' or 'reference', without loading numba, which takes a second. Raises ConfigurationError."""
     wanted = os.environ.get(CODEC_VARIABLE, "")
     if wanted not in ("", "compiled", "reference"):
         raise ConfigurationError(f"{CODEC_VARIABLE}={wanted!r}: it must be 'compiled', 'reference' or unset.")
@@ -163,7 +169,7 @@ def default_codec() -> Codec:
         raise ConfigurationError(
             f"{CODEC_VARIABLE}=compiled needs the package numba, which is not installed."
         )
-    return codec_named(wanted or ("compiled" if installed else "reference"))
+    return wanted or ("compiled" if installed else "reference")
 
 
 def codec_named(name: str) -> Codec:

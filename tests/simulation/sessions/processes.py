@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -307,7 +307,7 @@ class _Watcher:
         self._item = item
         self._takes = takes
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         told: tuple[ReceivedPartition, ...] | None = None
         while True:
             seen, version = await asked(self._line, "fetch", lambda: (self._look(), self._line.version))

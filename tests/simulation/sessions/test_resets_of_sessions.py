@@ -10,7 +10,8 @@ from tests.simulation.sessions.faults import kill
 from tests.simulation.sessions.fleet import SessionsFleet
 from tests.simulation.sessions.schedule import run_sessions
 
-_SCHEDULES = 8
+_SCHEDULES = 20
+"""The last one goes back to a step that goes back to another."""
 
 
 def test_no_schedule_of_sessions_with_resets_breaks_an_invariant() -> None:

@@ -13,7 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.events import FinishStep, Publish, RunStage, Tick
-from kcontrol.sessions.arrivals import Arrival, ArrivalReporter
+from kcontrol.sessions import node
+from kcontrol.sessions.arrivals import Arrival, Arrivals, paced
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.coordinator import CoordinatorSession
 from kcontrol.sessions.engine_jobs import EngineJobs
@@ -153,12 +154,13 @@ def _a_part_is_saved_while_the_next_is_pinned() -> Patches:
 
 
 def _the_first_arrival_counts() -> Patches:
-    def put(self: ArrivalReporter, arrival: Arrival) -> None:
-        if not self._arrived.is_set():
-            self._latest = self._latest or arrival
-        self._arrived.set()
+    async def first(arrivals: Callable[[], Arrivals], pause_s: Callable[[], float]) -> Arrivals:
+        told: list[Arrival] = []
+        async for arrival in paced(arrivals, pause_s):
+            told = told or [arrival]
+            yield told[0]
 
-    return (patch.object(ArrivalReporter, "put", put),)
+    return (patch.object(node, "paced", first),)
 
 
 def _nodes_do_not_read_through_their_join() -> Patches:

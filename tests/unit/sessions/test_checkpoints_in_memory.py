@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ class WallClock:
 class NoInput:
     """A watcher that never sees anything: steps come by the clock."""
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         await asyncio.Event().wait()
         yield (), 0
 

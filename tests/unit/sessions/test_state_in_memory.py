@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,7 +110,7 @@ class Counting(Cluster):
         self._more.set()
         self._more = asyncio.Event()
 
-    async def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
         while True:
             more = self._more
             yield (ReceivedPartition(0, "T1", 0, self.there),), 0

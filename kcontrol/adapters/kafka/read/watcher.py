@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
 from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
@@ -75,7 +75,7 @@ class KafkaInputWatcher:
         self._state: dict[int, ReceivedPartition] = {}
         self._seen_bytes = 0
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
+    async def arrivals(self) -> AsyncGenerator[Arrival, None]:
         """As the port says; the bytes are those of the batches that were seen on the way, a lower bound.
 
         Raises RetriableError when Kafka is away; a new call goes on. AccessError: the topic may not be read.
@@ -92,9 +92,11 @@ class KafkaInputWatcher:
                 else:
                     await asyncio.sleep(GONE_EVERY_S)
                     changed = await self._look()
+                begun_s = time.monotonic()
                 if await self._has_grown() or changed:
                     yield self._arrival()
-                await asyncio.sleep(PACE_S)
+                # Who listens has a pace of its own, which counts.
+                await asyncio.sleep(max(0.0, begun_s + PACE_S - time.monotonic()))
         finally:
             for task in waiting.values():
                 task.cancel()

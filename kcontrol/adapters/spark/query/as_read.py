@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from kcontrol.adapters.spark.internals import ATTRIBUTE, PlanNode, plan_of
 from kcontrol.adapters.spark.query.plan_nodes import STREAM
 from kcontrol.adapters.spark.source.as_read import SentAsRead
-from kcontrol.wire.batches import default_codec
+from kcontrol.wire.batches import default_codec_name
 from kcontrol.wire.row_hash import MOST_COLUMNS
 
 _KINDS: tuple[DataType, ...] = (
@@ -41,7 +41,7 @@ def sent_as_read(frame: DataFrame, by: Sequence[str], shards: int) -> SentAsRead
     """How the rows of a streaming frame are sent without Spark; None: Spark has something to do with them."""
     fields = frame.schema.fields
     known = all(field.dataType in _KINDS for field in fields) and len(fields) <= MOST_COLUMNS
-    if not known or not set(by) <= set(frame.columns) or default_codec().name != "compiled":
+    if not known or not set(by) <= set(frame.columns) or default_codec_name() != "compiled":
         return None
     plan = plan_of(frame)
     sent = [(each.name, each.number) for each in plan.output]
