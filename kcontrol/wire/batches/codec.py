@@ -158,7 +158,6 @@ def default_codec() -> Codec:
     return codec_named(default_codec_name())
 
 
-@functools.cache
 def default_codec_name() -> str:
     """'compiled' or 'reference', without loading numba, which takes a second. Raises ConfigurationError."""
     wanted = os.environ.get(CODEC_VARIABLE, "")
