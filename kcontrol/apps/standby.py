@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.apps.process_name import is_of, process_name
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, Logged, NodeJoin, PipelineSpec
-from kcontrol.errors import TopicError
+from kcontrol.errors import ReplacedError, TopicError
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
@@ -24,12 +25,15 @@ async def until_wanted(
     stands_by: Callable[[], None],
     deadline_ms: int = DEFAULT_DEADLINE_MS,
     placement: AgentPlacement | None = None,
+    node: int | None = None,
 ) -> bool:
     """Return as soon as nobody wants the pipeline to be stopped; at once if nobody ever has. False: the job has ended for which
     an agent has started this process, and it is to end as well.
 
     stands_by: called once, if that has to be waited for. deadline_ms: how long Kafka may be away meanwhile. placement: by which
-    an agent has started it. Raises RetriableError when it is away for longer, and AccessError.
+    an agent has started it. node: which it is to be; if it has been that before, and another process since, it is not any more.
+
+    Raises ReplacedError for that; RetriableError when Kafka is away for longer, and AccessError.
     """
     try:
         log = await until_deadline(
@@ -40,13 +44,16 @@ async def until_wanted(
     wishes = _Wishes(pipeline, placement)
     try:
         wishes.take(await until_deadline(log.read_to_end, "looking for wishes", _log, deadline_ms))
-        if wishes.wanted.is_set():
-            return not wishes.ended
-        wishes.stands_by = True
-        stands_by()
-        await first_to_end(
-            follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted.wait()
-        )
+        if not wishes.wanted.is_set():
+            wishes.stands_by = True
+            stands_by()
+            await first_to_end(
+                follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted.wait()
+            )
+        if node is not None and wishes.was_replaced(node):
+            raise ReplacedError(
+                f"node {node} of pipeline {pipeline!r} was replaced: another process has joined as it since this one did"
+            )
         return not wishes.ended
     finally:
         await log.close()
@@ -67,7 +74,13 @@ class _Wishes:
         self._deleted = False
         self._view = PipelineView.empty(pipeline)
         self._placement = placement
+        self._joins: dict[int, list[str]] = {}
         self.ended = False
+
+    def was_replaced(self, node: int) -> bool:
+        """Whether this process has joined as the node, in an earlier life, and another one has after it."""
+        mine = [is_of(join, process_name()) for join in self._joins.get(node, ())]
+        return any(mine) and not mine[-1]
 
     def take(self, records: Sequence[Logged]) -> None:
         for logged in records:
@@ -77,9 +90,12 @@ class _Wishes:
                 self._deleted = False
                 self._judge()
             elif isinstance(record, NodeJoin) and not self._deleted:
+                if record.pipeline == self._pipeline:
+                    self._joins.setdefault(record.node, []).append(record.uuid)
                 self._judge()
             elif is_deletion(record, self._pipeline):
                 self._deleted = True
+                self._joins.clear()
                 if self.stands_by:
                     _log.warning(
                         "pipeline %s was deleted: this process waits until it is submitted again",

@@ -153,8 +153,11 @@ async def _serve(asked: NodeAsked, spark: SparkStart, looks: _Looks) -> Exit | N
         spark.end()
 
     stood_by = asyncio.Event()
+    placement = asked.options.placement
+    # Who waits, waits again; and of those that agents have placed the newest placement counts.
+    node = None if asked.waits or placement is not None else asked.options.node
     goes_on = await _before(
-        stop, until_wanted(cluster, pipeline.name, stands_by, placement=asked.options.placement)
+        stop, until_wanted(cluster, pipeline.name, stands_by, placement=placement, node=node)
     )
     if stop.is_set() or not goes_on:
         return None

@@ -6,10 +6,14 @@ import asyncio
 import secrets
 from dataclasses import replace
 
+import pytest
+
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.apps.process_name import new_join_id
 from kcontrol.apps.standby import until_wanted
-from kcontrol.core.model import Desired, DesiredMode
+from kcontrol.core.model import Desired, DesiredMode, NodeJoin
+from kcontrol.errors import ReplacedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
@@ -85,3 +89,44 @@ def test_it_waits_on_when_the_pipeline_is_deleted_and_goes_on_when_that_is_submi
     waited: list[str] = []
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
     assert waited == []
+
+
+REPLACED = {
+    "mine": False,
+    "another": False,
+    "another, mine": False,
+    "mine, another": True,
+    "mine, another, mine": False,
+}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["wanted at once", "after a stop"])
+@pytest.mark.parametrize("joined", REPLACED)
+def test_who_was_the_node_before_and_is_not_any_more_does_not_begin_again(
+    settings: ClusterSettings, joined: str, waits: bool
+) -> None:
+    """It was stopped, and slept while another process was started as the node."""
+
+    async def scenario() -> None:
+        cluster = own(settings)
+        await asyncio.to_thread(ensure_topics, cluster, "p", 2)
+        log = await KafkaControlLog.open(cluster, "p")
+        await want(log, "p", DesiredMode.STOPPED if waits else DesiredMode.RUNNING)
+        for whose in joined.split(", "):
+            uuid = new_join_id() if whose == "mine" else secrets.token_hex(16)
+            await log.append([NodeJoin("p", 1, uuid, "host", 1)])
+        # Of another node, and of another pipeline.
+        await log.append([NodeJoin("p", 0, "x-1", "host", 1), NodeJoin("other", 1, "x-1", "host", 1)])
+        stands_by = asyncio.Event()
+        waiting = asyncio.create_task(until_wanted(cluster, "p", stands_by.set, node=1))
+        if waits:
+            await stands_by.wait()
+            await want(log, "p", DesiredMode.RUNNING)
+        if REPLACED[joined]:
+            with pytest.raises(ReplacedError, match="node 1 of pipeline 'p'"):
+                await waiting
+        else:
+            assert await waiting
+        await log.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
