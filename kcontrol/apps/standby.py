@@ -74,13 +74,14 @@ class _Wishes:
         self._deleted = False
         self._view = PipelineView.empty(pipeline)
         self._placement = placement
-        self._joins: dict[int, list[str]] = {}
+        self._mine: dict[int, int] = {}
+        """By node, the newest incarnation of this process."""
         self.ended = False
 
     def was_replaced(self, node: int) -> bool:
         """Whether this process has joined as the node, in an earlier life, and another one has after it."""
-        mine = [is_of(join, process_name()) for join in self._joins.get(node, ())]
-        return any(mine) and not mine[-1]
+        mine = self._mine.get(node)
+        return mine is not None and self._view.is_replaced(node, mine, self._placement)
 
     def take(self, records: Sequence[Logged]) -> None:
         for logged in records:
@@ -90,12 +91,12 @@ class _Wishes:
                 self._deleted = False
                 self._judge()
             elif isinstance(record, NodeJoin) and not self._deleted:
-                if record.pipeline == self._pipeline:
-                    self._joins.setdefault(record.node, []).append(record.uuid)
+                if record.pipeline == self._pipeline and is_of(record.uuid, process_name()):
+                    self._mine[record.node] = logged.offset
                 self._judge()
             elif is_deletion(record, self._pipeline):
                 self._deleted = True
-                self._joins.clear()
+                self._mine.clear()
                 if self.stands_by:
                     _log.warning(
                         "pipeline %s was deleted: this process waits until it is submitted again",

@@ -8,13 +8,10 @@ coordinator read; so the pause is as long as nobody misses it, a small part of w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 
-from kcontrol.core.model import ReceivedPartition
-
-Arrival = tuple[tuple[ReceivedPartition, ...], int]
-Arrivals = AsyncGenerator[Arrival, None]
+from kcontrol.sessions.ports import Arrivals
 
 STEP_PARTS = 8
 """While a step is made its input may grow so often without anybody being told; the step after it takes what was told."""

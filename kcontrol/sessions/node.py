@@ -63,11 +63,11 @@ from kcontrol.core.model import (
 from kcontrol.core.node.decide import NodeMachine, decide
 from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import NotFoundError
-from kcontrol.sessions.arrivals import Arrival, Pace, paced
+from kcontrol.sessions.arrivals import Pace, paced
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.observers import NOBODY, NodeObserver
-from kcontrol.sessions.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
+from kcontrol.sessions.ports import Arrival, Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.sessions.publisher import Publisher
 from kcontrol.sessions.read_so_far import Read
 from kcontrol.sessions.restorable import find_restorable

@@ -276,12 +276,16 @@ class Transaction(Protocol):
     async def close(self) -> None: ...
 
 
+Arrival = tuple[tuple[ReceivedPartition, ...], int]
+"""All watched partitions of an input, and how many bytes were seen beyond the start."""
+Arrivals = AsyncGenerator[Arrival, None]
+
+
 class InputWatcher(Protocol):
     """Tells how far committed input reaches in the partitions of one input."""
 
-    def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
-        """(all watched partitions, bytes seen beyond the start) first at once, then
-        whenever an end or a topic id changes."""
+    def arrivals(self) -> Arrivals:
+        """First at once, then whenever an end or a topic id changes."""
         ...
 
     async def close(self) -> None: ...

@@ -44,6 +44,7 @@ from kcontrol.core.model import (
 from kcontrol.core.step.exchange import stages_of
 from kcontrol.core.step.offsets import node_of
 from tests.simulation.broker import Fenced, NotAdded
+from tests.simulation.chains import chain, made_by
 from tests.simulation.directory import Directory
 from tests.simulation.exchanged import GONE, ONE_WATERMARK
 from tests.simulation.exchanging import Exchanging
@@ -51,12 +52,10 @@ from tests.simulation.invariants import check_begun, check_created, check_rerun,
 from tests.simulation.rows import rows_of
 from tests.simulation.specs import shard_sizes
 from tests.simulation.states import (
-    chain,
     check_finish,
     check_layout,
     check_not_void,
     check_opened,
-    made_by,
     signature,
     signature_of,
 )

@@ -13,6 +13,7 @@ from kcontrol.core.model import (
     StepBoundary,
     StepWork,
 )
+from tests.simulation.chains import made_by
 from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
@@ -295,9 +296,7 @@ def check_begun(world: World, work: StepWork) -> None:
     before = world.boundaries[work.step - 2].reset if 1 < work.step <= len(world.boundaries) + 1 else None
     if before is not None:
         # Whoever holds what was gone back to holds the reset, and that may have been one, too.
-        back = before.to_step
-        while (earlier := world.boundaries[back - 1].reset) is not None:
-            back = earlier.to_step
+        back = made_by(world, before.to_step)
         held = [work.step - 1 if one >= back else one for one in held]
     require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
 

@@ -11,11 +11,12 @@ from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import Assignment, DesiredMode, PipelineSpec, SavedPart
 from kcontrol.core.step.layout_change import changed
 from tests.simulation.broker import STEPS
+from tests.simulation.chains import chain
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.live_layout import submitted
 from tests.simulation.node_actor import NodeActor
-from tests.simulation.states import chain, handed_over
+from tests.simulation.states import handed_over
 from tests.simulation.stored import drop
 from tests.simulation.world import StoredPart, World
 

@@ -16,10 +16,10 @@ from kcontrol.core.step.resetting import (
     void_checkpoints,
 )
 from tests.simulation.broker import STEPS
+from tests.simulation.chains import chain, made_by
 from tests.simulation.fleet import Fleet
 from tests.simulation.invariants import require
 from tests.simulation.layout_faults import fenced, stop
-from tests.simulation.states import chain, made_by
 from tests.simulation.world import World
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.model import Assignment, Checkpoint, PipelineSpec, StepBoundary, StepWork, Watermark
 from kcontrol.core.step.assignment import Owners, dealt, resharded
+from tests.simulation.chains import chain, made_by
 from tests.simulation.invariants import ZOMBIE, require, valid
 from tests.simulation.rows import Row, rows_for
 from tests.simulation.specs import REBALANCE, WEIGHTS
@@ -54,23 +55,6 @@ def owners_at(world: World, boundary: StepBoundary) -> Owners:
     """The table by which a step was made."""
     newest = next((one for one in reversed(world.assignments) if one.step < boundary.step), None)
     return dealt(boundary.layout.shuffle_partitions, boundary.nodes) if newest is None else newest.owners
-
-
-def chain(world: World, step: int) -> list[StepBoundary]:
-    """The steps that have made the state after a step: none that was void by then, and no reset."""
-    found = []
-    while step > 0:
-        boundary = world.boundaries[step - 1]
-        if boundary.reset is None:
-            found.append(boundary)
-        step = step - 1 if boundary.reset is None else boundary.reset.to_step
-    return found[::-1]
-
-
-def made_by(world: World, step: int) -> int:
-    """The step whose state a step has; 0 before the first."""
-    made = chain(world, step)
-    return made[-1].step if made else 0
 
 
 def handed_over(number: int, step: int) -> tuple[object, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
 from kcontrol.adapters.files.stores import changed_version, version_at
 from kcontrol.core.model import InputSpec, ReceivedPartition
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
+from kcontrol.sessions.ports import Arrivals
 from kcontrol.wire.files import files_of, version_in
 
 LOOK_S = 10.0
@@ -27,7 +28,7 @@ class UrlWatcher:
         self._address, self._id, self._was = files_of(item.topic), item.topic_id, version_in(item.topic_id)
         self._begin, self._look_s = max(from_.values(), default=0), look_s
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         """As the port says. All of it is there at once, and a server that is away takes nothing back."""
         end, said, away = self._was.size_bytes, "", ""
         while True:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +19,7 @@ from kcontrol.adapters.files.newlines import last_newline
 from kcontrol.adapters.files.stores import Store, store_of
 from kcontrol.core.model import InputSlice, InputSpec, ReceivedPartition
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, StepFailedError
+from kcontrol.sessions.ports import Arrivals
 from kcontrol.wire.files import LINES_ID, FileAddress, files_of
 
 PACE_S = 0.1
@@ -58,7 +59,7 @@ class FileWatcher:
         self._looking: asyncio.Future[tuple[str, int]] | None = None
         """A look that is under way. A disk that hangs holds its thread, and must not get another at each try."""
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         """As the port says."""
         before: tuple[str, int] | None = None
         loop = asyncio.get_running_loop()

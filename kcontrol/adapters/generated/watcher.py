@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 
 from kcontrol.core.model import ReceivedPartition
-from kcontrol.sessions.ports import Clock
+from kcontrol.sessions.ports import Arrivals, Clock
 from kcontrol.wire.addresses import ROWS_ID, address_of
 
 PACE_S = 0.02
@@ -27,7 +27,7 @@ class GeneratedWatcher:
         self._partitions = sorted(partitions)
         self._clock = clock
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         """As the port says. A wall clock that is set back takes nothing back."""
         ends: dict[int, int] = {}
         first: dict[int, int] = {}

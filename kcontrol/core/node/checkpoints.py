@@ -29,11 +29,7 @@ def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
 def all_openable(state: NodeMachine) -> tuple[int, ...]:
     """Every step that this node could open and that was not made void, newest first."""
     saved = (one.step for one in state.steps.saved if own_checkpoint(state, one.step))
-    held = (
-        [step for step in state.openable if state.steps.void_by(step) is None]
-        if state.steps.resets
-        else state.openable
-    )
+    held = (step for step in state.openable if state.steps.void_by(step) is None)
     return tuple(sorted({*held, *saved}, reverse=True))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -35,6 +35,7 @@ from kcontrol.sessions import node as node_module
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
+from kcontrol.sessions.ports import Arrivals
 from kcontrol.sessions.retrying import follow, until_deadline
 from tests.simulation.directory import Directory
 from tests.simulation.engine import BOOTED_BEFORE_MS
@@ -307,7 +308,7 @@ class _Watcher:
         self._item = item
         self._takes = takes
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         told: tuple[ReceivedPartition, ...] | None = None
         while True:
             seen, version = await asked(self._line, "fetch", lambda: (self._look(), self._line.version))

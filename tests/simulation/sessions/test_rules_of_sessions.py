@@ -14,10 +14,11 @@ import pytest
 
 from kcontrol.core.events import FinishStep, Publish, RunStage, Tick
 from kcontrol.sessions import node
-from kcontrol.sessions.arrivals import Arrival, Arrivals, paced
+from kcontrol.sessions.arrivals import paced
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.coordinator import CoordinatorSession
 from kcontrol.sessions.engine_jobs import EngineJobs
+from kcontrol.sessions.ports import Arrival, Arrivals
 from kcontrol.sessions.publisher import Publisher
 from tests.simulation import ports
 from tests.simulation.breaking import Patches

@@ -118,3 +118,16 @@ def test_an_account_without_a_home_and_a_read_only_install_still_keep_compiled_c
 
     assert (run.returncode, run.stdout) == (0, "42\n"), run.stderr
     assert list((tmp_path / "temporary").glob(f"kcontrol-numba-{os.getuid()}/**/*.nbi"))
+
+
+def test_the_name_of_the_codec_is_known_without_loading_numba() -> None:
+    """A node's own process asks for nothing else of it when it plans, and numba takes a second of a processor to load."""
+    code = (
+        "import sys, kcontrol.adapters.spark.query.as_read\n"
+        "from kcontrol.wire.batches import default_codec_name\n"
+        "print(default_codec_name(), 'numba' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S
+    )
+    assert done.stdout.split() == ["compiled", "False"]

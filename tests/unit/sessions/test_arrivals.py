@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
-from kcontrol.sessions.arrivals import MOST_PAUSE_S, STEP_PARTS, Arrival, Arrivals, Pace, paced
+from kcontrol.sessions.arrivals import MOST_PAUSE_S, STEP_PARTS, Pace, paced
+from kcontrol.sessions.ports import Arrival, Arrivals
 
 EVERY_MS = 10
 
@@ -103,16 +102,3 @@ def test_a_watcher_is_closed_with_who_listens_to_it() -> None:
     watcher = _Watcher()
     asyncio.run(_told(watcher, 1))
     assert watcher.closed
-
-
-def test_the_name_of_the_codec_is_known_without_loading_numba() -> None:
-    """A node's own process asks for nothing else of it when it plans, and numba takes a second of a processor to load."""
-    code = (
-        "import sys, kcontrol.adapters.spark.query.as_read\n"
-        "from kcontrol.wire.batches import default_codec_name\n"
-        "print(default_codec_name(), 'numba' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout.split() == ["compiled", "False"]

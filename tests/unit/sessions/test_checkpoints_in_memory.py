@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -26,7 +26,6 @@ from kcontrol.core.model import (
     LimitsSpec,
     LoggedStep,
     PipelineSpec,
-    ReceivedPartition,
     SavedFiles,
     Status,
     StepBoundary,
@@ -38,6 +37,7 @@ from kcontrol.core.model import (
 from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
+from kcontrol.sessions.ports import Arrivals
 from kcontrol.sessions.restorable import limit
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.patience import HANG_MS, HANG_S
@@ -70,7 +70,7 @@ class WallClock:
 class NoInput:
     """A watcher that never sees anything: steps come by the clock."""
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         await asyncio.Event().wait()
         yield (), 0
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.step.resetting import going_back, refused_standing, refused_step, void_checkpoints
 from kcontrol.sessions.node import NodePorts, NodeSession
+from kcontrol.sessions.ports import Arrivals
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryStepsLog, MemoryTransaction
 from tests.support.counting_engine import RETAINED, CountingEngine
@@ -110,7 +111,7 @@ class Counting(Cluster):
         self._more.set()
         self._more = asyncio.Event()
 
-    async def arrivals(self) -> AsyncGenerator[tuple[tuple[ReceivedPartition, ...], int], None]:
+    async def arrivals(self) -> Arrivals:
         while True:
             more = self._more
             yield (ReceivedPartition(0, "T1", 0, self.there),), 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.client.rpc import SETTLING, KafkaRpc, Lane
 from kcontrol.adapters.kafka.read.input_gaps import LEAST_GAPS, MOST_GAPS, LookBudget, more_gaps
 from kcontrol.core.model import ReceivedPartition
 from kcontrol.errors import RetriableError, TopicError
+from kcontrol.sessions.ports import Arrival, Arrivals
 from kcontrol.settings.cluster import ClusterSettings
 
 MAX_WAIT_MS = 5_000
@@ -44,7 +45,6 @@ _DOING = "watching an input"
 _LOOK_AGAIN = LOOK_AGAIN | {Verdict.OUT_OF_RANGE}
 """Another leader, another topic, or an end before our position: the offsets must be asked for anew."""
 
-Arrival = tuple[tuple[ReceivedPartition, ...], int]
 _Answer = tuple[TopicInfo, list[FetchedPartition]]
 
 
@@ -75,7 +75,7 @@ class KafkaInputWatcher:
         self._state: dict[int, ReceivedPartition] = {}
         self._seen_bytes = 0
 
-    async def arrivals(self) -> AsyncGenerator[Arrival, None]:
+    async def arrivals(self) -> Arrivals:
         """As the port says; the bytes are those of the batches that were seen on the way, a lower bound.
 
         Raises RetriableError when Kafka is away; a new call goes on. AccessError: the topic may not be read.
