@@ -48,6 +48,30 @@ def test_noise_is_left_out_and_what_stands_beside_it_is_not() -> None:
     ]
 
 
+def test_workers_that_tell_it_at_the_same_moment_are_left_out_too() -> None:
+    lines = NOBODY_TOOK_IT.splitlines()
+    in_turn = "\n".join(line for line in lines for _ in range(2))
+    assert heard("before", in_turn, "between", lines[0], in_turn, lines[-1], "after") == [
+        "before",
+        "between",
+        "after",
+    ]
+
+
+@pytest.mark.parametrize("lines", range(1, 4))
+def test_what_the_end_cuts_off_is_left_out_where_it_can_be_nothing_else(lines: int) -> None:
+    begun = "\n".join(NOBODY_TOOK_IT.splitlines()[:lines])
+    assert heard("before", "Traceback (most recent call last):", begun) == ["before"]
+    assert heard(begun, '  File "/mine/query.py", line 9, in send')[-1].endswith("in send")
+
+
+def test_a_users_traceback_among_them_is_handed_on_with_them() -> None:
+    mixed = "\n".join(
+        line for pair in zip(NOBODY_TOOK_IT.splitlines(), A_USERS.splitlines(), strict=True) for line in pair
+    )
+    assert heard(mixed, "z") == [*mixed.splitlines(), "z"]
+
+
 @pytest.mark.parametrize(
     "text", [A_USERS, ANOTHER, CUT_OFF, f"{CUT_OFF}\n{ANOTHER}", "  indented", ""], ids=range(6)
 )

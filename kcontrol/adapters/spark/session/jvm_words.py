@@ -54,39 +54,47 @@ class Words:
     """Hands on the lines of a JVM, and of the Python that it starts, but for what tells nobody anything.
 
     That is Java's word on a module of Spark's, and the traceback of each worker of PySpark whose last bytes
-    nobody took because its task had been cancelled.
+    nobody took because its task had been cancelled: also where several tell it at the same moment, line by line
+    in turn, and where the session's end kills them at it.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._held: list[str] = []
+        self._telling = 0
+        """Tracebacks among those held whose last line has not come."""
 
     def line(self, text: str) -> None:
         """One more, without its end."""
         if text == _TRACEBACK:
-            self.end()
-            self._held = [text]
-        elif not self._held:
+            self._telling += 1
+        elif not self._telling:
             if not text.startswith(_INCUBATOR):
                 self._say(text)
-        else:
-            self._held.append(text)
-            if not text.startswith(" ") or len(self._held) > _MAX_HELD_LINES:
-                self._judge()
+            return
+        elif not text.startswith(" "):
+            self._telling -= 1
+        self._held.append(text)
+        if not self._telling or len(self._held) > _MAX_HELD_LINES or not _is_of_untaken_bytes(text):
+            self._judge()
 
     def end(self) -> None:
         """There is no line after the last one."""
-        held, self._held = self._held, []
-        for text in held:
-            self._say(text)
+        self._judge()
 
     def _judge(self) -> None:
-        places = [text for text in self._held if text.startswith("  File ")]
-        if self._held[-1].startswith("BrokenPipeError") and all(
-            "pyspark/daemon.py" in place for place in places
-        ):
-            self._held = []
-        self.end()
+        """Say what is held, unless it is of workers whose last bytes nobody took, and of nothing else."""
+        held, self._held, self._telling = self._held, [], 0
+        if not all(_is_of_untaken_bytes(text) for text in held):
+            for text in held:
+                self._say(text)
+
+
+def _is_of_untaken_bytes(line: str) -> bool:
+    """Whether it can be in the traceback of a worker of PySpark whose last bytes nobody took."""
+    if line.startswith("  File "):
+        return "pyspark/daemon.py" in line
+    return line == _TRACEBACK or line.startswith((" ", "BrokenPipeError"))
 
 
 def launch_hushed(values: Mapping[str, str]) -> None:
