@@ -125,6 +125,13 @@ def _add_layout_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of part `layout`, the numbers of nodes, once, one after the other: 3 2 4. It begins with one",
     )
+    parser.add_argument(
+        "--shards",
+        type=int,
+        default=plan.EVEN_SHARDS,
+        metavar="N",
+        help="of part `layout` with a path, of the state; as many for each node, whether two, three or four, if not given",
+    )
 
 
 def _add_host_options(parser: argparse.ArgumentParser) -> None:
@@ -164,7 +171,9 @@ def _changing(options: argparse.Namespace) -> plan.Changing:
     """What the part `layout` does."""
     asked = plan.QUICK_CHANGING if options.quick else plan.CHANGING
     if options.path is not None:
-        asked = replace(asked, path=tuple(options.path), rounds=1, partitions=plan.MOST_NODES, shards=12)
+        asked = replace(
+            asked, path=tuple(options.path), rounds=1, partitions=plan.MOST_NODES, shards=options.shards
+        )
     return replace(asked, state_mb=options.state_mb)
 
 

@@ -227,7 +227,9 @@ class Changing:
 CHANGING = Changing(1_000, 20, 3)
 QUICK_CHANGING = Changing(200, 5, 1)
 MOST_NODES = 4
-"""Of a path that is asked for: each has a partition, and of two, three or four each has as many shards."""
+"""Of a path that is asked for: each has a partition."""
+EVEN_SHARDS = 12
+"""Of two, three or four nodes each has as many."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 Between the checkpoint that is copied and the last step before the change RocksDB would merge them, and write most of them
 anew: all of it would be saved and copied once more, and the second time no steps are made. Unmerged, the last step's checkpoint
 is the one that was copied and what has been added since. Reading them takes longer the more there are, so it is for some
-steps only, and from one look to the next. And shortly before the last step Spark is asked for snapshots, because
-what comes after them is run through again, change by change, by whoever opens the state.
+steps only, and from one look to the next. And shortly before the last step, again and again, the next version of each store is
+to be a snapshot, because what comes after one is run through again, change by change, by whoever opens the state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AGAIN_S, HOLD_MS = 2.0, 10_000
 @dataclass(frozen=True)
 class TableCare:
     """What can be asked for of the state that is open here. hold: given ms, no tables are merged for so long.
-    take_snapshots: now. Both block. links: whether state is opened
+    take_snapshots: of the next version. Both block. links: whether state is opened
     without being copied, however much there is."""
 
     hold: Callable[[int], object]

@@ -19,10 +19,11 @@ from kcontrol.apps.upgrade_turn import (
     make,
     until_settled,
 )
-from kcontrol.core.model import LayoutPhase, LayoutRequest, UpgradeWay
+from kcontrol.core.model import LayoutPhase, LayoutRequest, PipelineSpec, UpgradeWay
 from kcontrol.errors import ConfigurationError, KcontrolError
 from kcontrol.requests.record import NotNowError
 from kcontrol.requests.resizing import ForAgents, refuse_beside_agents
+from kcontrol.requests.upgrading import refused_turns
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.upgrades import (
     UpgradeTurn,
@@ -102,7 +103,7 @@ async def _begun(asked: UpgradeAsked, tell: Tell) -> tuple[UpgradeTurn, LayoutRe
             nodes != whole or nodes_left(newest, fate, asked.way, tuple(range(whole)))
         ):
             tell(f"pipeline {asked.pipeline}: goes on: node {turn.node} is to be {turn.part.value}", None)
-        _check(asked, turn)
+        _check(asked, turn, logs.spec(), logs.committed.step)
         made = logs.committed.assignment
         if newest is not None and made is not None and made.request_id == newest.request_id:
             await until_settled(asked, logs, made.step, but=turn.comes)
@@ -115,14 +116,20 @@ def _is_of(newest: LayoutRequest, way: UpgradeWay, turn: UpgradeTurn) -> bool:
     return newest.way == way and (its.part, its.node) == (turn.part, turn.node)
 
 
-def _check(asked: UpgradeAsked, turn: UpgradeTurn) -> None:
-    """Raise ConfigurationError if a later change can't be made, as far as that is known now."""
+def _check(asked: UpgradeAsked, turn: UpgradeTurn, spec: PipelineSpec, step: int) -> None:
+    """Raise ConfigurationError if a later change can't be made, as far as that is known now. spec, step: as the pipeline is."""
     if asked.way is UpgradeWay.IN_OUT and turn.whole == 1:
         raise ConfigurationError(
             f"pipeline {asked.pipeline!r} has one node, which can't be removed before there is another: --way out-in, replace "
             "or in-place"
         )
     all_turns = [turn, *turns(asked.way, turn.left, turn.nodes_after, turn.whole)]
+    refused = refused_turns(spec, step, all_turns)
+    if refused:
+        raise ConfigurationError(
+            f"{refused}. What can be made is an upgrade that leaves the number of nodes as it is: --way replace or in-place. "
+            "Nothing was changed"
+        )
     if asked.starter is not None:
         check_hosts(asked.starter, asked.way, all_turns, asked.hosts)
 

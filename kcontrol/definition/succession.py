@@ -51,17 +51,17 @@ def check_resize(
     spec: PipelineSpec, earlier: PipelineSpec, steps: StepsView, between: Sequence[str] = ()
 ) -> None:
     """Raise SpecChangedError if the pipeline can't go on with as many nodes as `spec` has. steps: what the log of steps
-    says; a pipeline whose nodes share state or send each other rows has so many as its layout. between: exchanges of `spec`
-    whose senders keep state."""
-    divided = spec.stateful or bool(spec.exchanges or earlier.exchanges)
+    says; a pipeline whose nodes share state or send each other rows has so many as its layout, and so has any whose layout
+    was ever changed: who reads which partition is in its log since. between: exchanges of `spec` whose senders keep state."""
+    divided = spec.stateful or bool(spec.exchanges or earlier.exchanges) or steps.assignment is not None
     if not divided or steps.step == 0:
         return
     before = steps.assignment.nodes if steps.assignment is not None else earlier.nodes
     if spec.nodes != before:
         raise SpecChangedError(
             f"pipeline {spec.pipeline!r} has a layout of {before} nodes, over which its state and rows are divided, and step "
-            f"{steps.step} in its log; this is nodes = {spec.nodes}. Go on with nodes = {before}, or stop it and change its "
-            f"layout: kcontrol layout {spec.pipeline} --nodes {spec.nodes}"
+            f"{steps.step} in its log; this is nodes = {spec.nodes}. Go on with nodes = {before}, or change its layout, while "
+            f"it runs or when it is stopped: kcontrol layout {spec.pipeline} --nodes {spec.nodes}"
         )
     _refuse_other_shards(spec, earlier, steps)
     if spec.nodes != earlier.nodes:

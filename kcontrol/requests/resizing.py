@@ -114,7 +114,8 @@ def _is_under_way(projection: PipelineProjection, asked: LayoutRequest) -> bool:
 def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> bool:
     """Whether the pipeline can be given so many nodes while it runs; False: its nodes have to begin anew for that, and may.
 
-    Raises NotNowError, ConfigurationError: it divides its state or rows over its nodes, and can't be changed, or not now.
+    Raises NotNowError, ConfigurationError: it divides its state or rows over its nodes, or has had its layout changed, and it
+    can't be changed, or not now.
     """
     if nodes_in_force(projection.view, projection.committed) == nodes:
         return True
@@ -124,7 +125,7 @@ def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> boo
     try:
         live_change(projection, nodes, None)
     except ConfigurationError:
-        if projection.committed.step and (spec.stateful or spec.exchanges):
+        if projection.committed.step and (spec.stateful or spec.exchanges or spec.assignment):
             raise
         return False
     return True

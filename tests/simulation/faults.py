@@ -165,7 +165,7 @@ def node_started_beside_a_living_one(fleet: Fleet, counts: Counter[str]) -> bool
 def number_of_nodes_changed(fleet: Fleet, counts: Counter[str]) -> bool:
     """Between two runs, or, by somebody who has forgotten to stop the old nodes, in the middle of one."""
     spec, nodes = fleet.world.spec, 1 + int(fleet.random.random() * MOST_NODES)
-    if spec.stateful or nodes == spec.nodes:
+    if spec.stateful or fleet.world.assignments or nodes == spec.nodes:
         return False
     checkpoints = CHECKPOINTS.index(spec.checkpoint)
     changed = simulated_spec(

@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from kcontrol.core.model import LayoutRequest
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import LayoutRequest, PipelineSpec
+from kcontrol.definition.succession import check_resize
+from kcontrol.errors import SpecChangedError
 from tests.simulation.fleet import Fleet
-from tests.simulation.live_layout import ENDLESS_MS, SIZES, TIMEOUT_MS, asked, make_ready, some_of
+from tests.simulation.live_layout import (
+    ENDLESS_MS,
+    SIZES,
+    TIMEOUT_MS,
+    asked,
+    make_ready,
+    some_of,
+    submitted,
+    to_follow,
+)
 from tests.simulation.specs import PIPELINE, REBALANCE
+
+
+def can_be_changed(spec: PipelineSpec) -> bool:
+    """Whether its layout can be another: not where state lies beside the partitions that a node reads."""
+    return not spec.stateful or bool(spec.exchanges)
 
 
 def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     """By its number; sometimes by one that is over, or still to come; sometimes what was asked for is withdrawn."""
     world, random = fleet.world, fleet.random
-    if not world.spec.stateful or not world.spec.exchanges:
+    if not can_be_changed(world.spec):
         return False
     number = len(world.assignments) + 1
     if random.random() < 0.1:
@@ -35,10 +52,27 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def started_with_another_number(fleet: Fleet, counts: Counter[str]) -> bool:
+    """A pipeline without state, whose layout was changed: by somebody who gives its definition other nodes, as before that."""
+    world, spec = fleet.world, fleet.world.spec
+    if spec.stateful or not world.assignments or to_follow(world) is not None:
+        return False
+    nodes = fleet.random.choice([each for each in (1, *SIZES) if each != spec.nodes])
+    steps = StepsView(PIPELINE, world.boundaries[-1], assignments=tuple(world.assignments))
+    asked_for = replace(spec, nodes=nodes)
+    try:
+        check_resize(asked_for, spec, steps)
+    except SpecChangedError:
+        counts["another number refused"] += 1
+        return False
+    fleet.resize(submitted(asked_for, spec, world.assignments[-1]), True)
+    return True
+
+
 def nobody_comes(fleet: Fleet, counts: Counter[str]) -> bool:
     """More nodes are asked for, and no process is started for the last of them."""
     world = fleet.world
-    if not world.spec.stateful or not world.spec.exchanges or world.spec.nodes == SIZES[-1]:
+    if not can_be_changed(world.spec) or world.spec.nodes == SIZES[-1]:
         return False
     fleet.requests += 1
     number, nodes = len(world.assignments) + 1, world.spec.nodes + 1

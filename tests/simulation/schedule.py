@@ -329,6 +329,7 @@ def beginning(
     saving: bool = False,
     wide: bool = False,
     three: bool = False,
+    keeps: bool = True,
 ) -> Moment:
     """Where a schedule begins, by what its generator says first; all else as in `run_schedule`."""
     nodes = _NODES[seed % len(_NODES)]
@@ -336,7 +337,7 @@ def beginning(
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
     if saving:
-        nodes, stateful, checkpoints, clock_ms = 2 + three, True, len(CHECKPOINTS) - 1, 0
+        nodes, stateful, checkpoints, clock_ms = 2 + three, keeps, len(CHECKPOINTS) - 1, 0
     clock_ms = 0 if patient else clock_ms
     moments = _MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS
     kind = (nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
@@ -356,14 +357,16 @@ def run_schedule(
     saving: bool = False,
     wide: bool = False,
     three: bool = False,
+    keeps: bool = True,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
     steps wait for several records. epochs: commits tell the epoch of the next transaction. stages: of a step, 2
     or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share their inputs.
-    three: of which there are as many. Without these nine, a seed is the schedule that it always was. Raises Violation."""
+    three: of which there are as many. keeps: with saving, whether they have state at all. Without these ten, a seed is the
+    schedule that it always was. Raises Violation."""
     random = Random(seed)
-    moment = beginning(seed, random, patient, stages, saving, wide, three)
+    moment = beginning(seed, random, patient, stages, saving, wide, three, keeps)
     fleet = MOMENTS.at(moment).clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:

@@ -106,7 +106,8 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     """The layout would be changed now."""
     step, last = len(world.boundaries), world.assignments[-1] if world.assignments else None
     saved = {one.step for one in world.checkpoints}
-    require(assignment.step == step and step in saved, NOT_WITHOUT, (assignment, step, saved))
+    is_kept = step in saved or not world.spec.stateful
+    require(assignment.step == step and is_kept, NOT_WITHOUT, (assignment, step, saved))
     require(
         assignment.number == (1 if last is None else last.number + 1),
         "layouts are numbered in turn",

@@ -13,13 +13,17 @@ from kcontrol.core.coordinator import changing
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutRequest, PipelineSpec
 from kcontrol.core.step.balance import Fullest
+from kcontrol.errors import DamagedRecordError
+from tests.simulation import live_faults
 from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.invariants import Violation
 from tests.simulation.live_faults import (
     last_step_is_not_saved,
     live_layout_asked,
     live_made_ready,
     nobody_comes,
     rebalancing_switched,
+    started_with_another_number,
 )
 from tests.simulation.schedule import run_schedule
 from tests.simulation.states import AS_ASKED, MEANWHILE, NEEDED, NO_TRACE, NOT_WITHOUT, PAUSE_ENDS
@@ -60,6 +64,49 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant(schedul
     assert counts["replaced together"] > schedules / 150, counts
     assert counts["left out in the middle"] > schedules / 150, counts
     assert counts["ready without having copied"] > schedules / 60, counts
+
+
+def _without_state(seed: int, counts: Counter[str]) -> int:
+    """How often the layout was changed while it ran, of a pipeline that is then started with another number of nodes."""
+    schedule = run_schedule(
+        seed,
+        counts,
+        likely=_LIKELY * 2,
+        saving=True,
+        keeps=False,
+        wide=True,
+        three=seed % 3 == 1,
+        epochs=seed % 3 == 0,
+    )
+    started_with_another_number(schedule.fleet, counts)
+    schedule.run(to_progress=True)
+    return sum(each.live for each in schedule.world.assignments)
+
+
+def test_no_schedule_without_state_breaks_an_invariant_either() -> None:
+    counts: Counter[str] = Counter()
+    made = 0
+    for seed in range(_FEW):
+        try:
+            made += _without_state(seed, counts)
+        except Exception as error:
+            error.add_note(f"seed {seed}, without state")
+            raise
+    assert made > _FEW / 5, counts
+    assert counts["another number refused"] > _FEW / 20, counts
+
+
+def test_the_log_is_damaged_where_a_layout_that_was_changed_does_not_say_how_many_nodes_there_are() -> None:
+    """What `check_resize` is for, since a pipeline without state has a layout."""
+    found = ""
+    with patch.object(live_faults, "check_resize", lambda *_: None):
+        for seed in range(_FEW):
+            try:
+                _without_state(seed, Counter())
+            except (Violation, DamagedRecordError) as error:
+                found = str(error)
+                break
+    assert "but by assignment" in found
 
 
 @pytest.mark.heavy

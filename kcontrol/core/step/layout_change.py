@@ -156,10 +156,15 @@ def refused_shards(spec: PipelineSpec, shards: int) -> str:
 
 
 def refused_change(
-    spec: PipelineSpec, submitted: PipelineSpec, nodes: int, without: int | None = None
+    spec: PipelineSpec,
+    submitted: PipelineSpec,
+    nodes: int,
+    without: int | None = None,
+    *,
+    live: bool = False,
 ) -> str:
     """Why the layout that `spec` is of can't become one of so many nodes, or ''. submitted: the definition in the log, which
-    may be of a layout before it. without: see `changed`."""
+    may be of a layout before it. without: see `changed`. live: while the pipeline runs."""
     where = f"pipeline {spec.pipeline!r}"
     shards = spec.layout.shuffle_partitions
     if without is not None and not 0 <= without < spec.nodes:
@@ -175,12 +180,12 @@ def refused_change(
             f"moved. Bring its rows together with kcontrol.exchange() and give the pipeline another name, or go on with nodes "
             f"= {spec.nodes}"
         )
-    if not submitted.stateful and not submitted.exchanges and submitted.nodes > 1:
+    if not live and not spec.assignment and submitted.nodes > 1 and not _divides(submitted):
         return (
             f"{where} keeps no state and exchanges nothing between its nodes, so nothing is to be moved: give it nodes = "
             f"{nodes} in its definition, and start it again"
         )
-    if nodes > shards:
+    if nodes > shards and _divides(submitted):
         return (
             f"{where} has {shards} shards (Layout.shuffle_partitions), so some of {nodes} nodes would own none: ask for at "
             f"most {shards} nodes"
@@ -188,6 +193,11 @@ def refused_change(
     if refused := refused_number(spec, nodes):
         return refused
     return _refused_partitions(spec, submitted, nodes, without)
+
+
+def _divides(spec: PipelineSpec) -> bool:
+    """Whether its nodes have something of each other: state, or rows that they send."""
+    return spec.stateful or bool(spec.exchanges)
 
 
 def refused_live(
@@ -217,9 +227,9 @@ def refused_live(
     if without is not None:
         if nodes != spec.nodes - 1 or tuple(replaced) != (without,) or without == nodes:
             return f"{where} has {spec.nodes} nodes: one of them is left out at a time, whose number another process takes"
-        return refused_change(spec, spec, nodes, without)
+        return refused_change(spec, spec, nodes, without, live=True)
     if not replaced:
-        return refused_change(spec, spec, nodes)
+        return refused_change(spec, spec, nodes, live=True)
     if nodes != spec.nodes or not {*replaced} <= set(range(spec.nodes)):
         return f"{where} has the nodes 0 to {spec.nodes - 1}, which are as many before and after some of them are replaced"
     return ""

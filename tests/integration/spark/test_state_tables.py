@@ -13,7 +13,6 @@ from kcontrol.adapters.spark.state.lineage import STATE, shared_files
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.support.patience import HANG_S
-from tests.support.processes import until
 
 SNAPSHOT_STEPS = 10
 """Spark makes one so often."""
@@ -35,13 +34,6 @@ def tables(stepper: Stepper, step: int) -> list[int]:
     return [len(shared_files(each) or ()) for each in stores]
 
 
-async def snapshot(stepper: Stepper, step: int) -> list[int]:
-    """Once it is there."""
-    assert await asyncio.to_thread(take_snapshots, stepper.spark)
-    await asyncio.to_thread(until, lambda: tables(stepper, step), f"a snapshot after step {step}")
-    return tables(stepper, step)
-
-
 def test_tables_are_merged_again_only_when_nobody_asks_any_more(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -51,18 +43,21 @@ def test_tables_are_merged_again_only_when_nobody_asks_any_more(run_scenario: Ru
                 stepper.produce("numbers", [(b"a", b"%d" % step), (b"b", b"%d" % step)])
                 await stepper.step()
 
+        async def snapshot() -> list[int]:
+            """Of a step more, which has it when it is over."""
+            assert await asyncio.to_thread(take_snapshots, stepper.spark) >= 1
+            step = len(stepper.log) + 1
+            await steps(step)
+            return tables(stepper, step)
+
         await steps(1)
         assert await asyncio.to_thread(hold_tables, stepper.spark, HELD_MS) >= 1
         held = (MERGED_AT + 2) * SNAPSHOT_STEPS
         await steps(held)
-        assert min(await snapshot(stepper, held)) > MERGED_AT, "one for each snapshot"
+        assert min(await snapshot()) > MERGED_AT, "one for each snapshot"
         await asyncio.to_thread(hold_tables, stepper.spark, 0)
         async with asyncio.timeout(HANG_S):
-            made = held
-            while True:
-                made += SNAPSHOT_STEPS
-                await steps(made)
-                if max(await snapshot(stepper, made)) <= MERGED_AT:
-                    break
+            while max(await snapshot()) > MERGED_AT:
+                pass
 
     run_scenario([counts], scenario, {"numbers": (1, {})}, {"out": (1, {})})

@@ -43,6 +43,7 @@ from kcontrol.core.step.layout_change import (
     assigned_fingerprint,
     changed,
     refused_change,
+    refused_live,
 )
 from kcontrol.errors import DamagedRecordError
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
@@ -207,6 +208,18 @@ def test_what_can_be_done_is_not_refused() -> None:
     wide = replace(FOUR, outputs=(replace(FOUR.outputs[0], partitions=6),))
     assert refused_change(wide, wide, 5) == ""
     assert refused_change(FOUR, FOUR, 1, without=0) == ""
+
+
+def test_without_state_it_is_changed_while_it_runs_or_once_it_was() -> None:
+    free = replace(FOUR, exchanges=(), stateful=False, layout=replace(FOUR.layout, shuffle_partitions=2))
+    assert "start it again" in refused_change(free, free, 3)
+    for nodes in (1, 3):
+        assert refused_live(free, nodes, 1) == "", "it has no shards that nodes could own"
+        table = changed(free, nodes)
+        made = Assignment("p", 1, 1, nodes, table.owners, table.inputs, table.outputs, 0, -1, "r", 1)
+        since = as_made(free, nodes, made)
+        assert refused_change(since, since, 2) == ""
+        assert refused_live(since, 2, 1) == ""
 
 
 # --- a definition -------------------------------------------------------------------------------------------

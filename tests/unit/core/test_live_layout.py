@@ -206,6 +206,19 @@ def test_the_change_is_recorded_alone_over_a_checkpoint_of_the_last_step() -> No
     assert "has 3 nodes since, which go on by it now" in driver.status.reason
 
 
+def test_without_state_nothing_is_saved_or_copied_and_the_change_is_recorded_over_the_last_step() -> None:
+    driver = running(spec=replace(WIDE, stateful=False, exchanges=(), owners=()))
+    ask(driver)
+    assert told(driver).phase is LayoutPhase.WAITING
+    effects = ready(driver)
+    assert not to_save(effects)
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert made.checkpoint is None
+    assert made.assignment is not None
+    assert (made.assignment.step, made.assignment.nodes) == (1, 3)
+    assert [each.nodes for each in made.assignment.inputs] == [(0, 1, 2)]
+
+
 def test_no_step_is_made_once_all_have_copied_and_both_are_recorded_in_one_transaction() -> None:
     driver, commands = held()
     assert not goes_on(driver)

@@ -360,6 +360,16 @@ def test_a_pipeline_without_state_may_change_its_number_of_nodes() -> None:
         succeed(two, one, of_earlier_size="e" * 64)
 
 
+def test_a_pipeline_without_state_has_the_nodes_of_its_layout_once_that_was_changed() -> None:
+    """Who reads which partition is in its log since; by another number of nodes half of its input would not be read."""
+    one, two = spec_of(), spec_of(nodes=2)
+    given = Assignment("late", 1, 7, 2, (0, 1), (), (), 0, 9, "r", 1)
+    check_resize(two, one, steps_of(one, 7, given))
+    for spec in (one, spec_of(nodes=3)):
+        with pytest.raises(SpecChangedError, match=r"layout of 2 nodes.*kcontrol layout late --nodes"):
+            check_resize(spec, two, steps_of(one, 7, given))
+
+
 def steps_of(spec: PipelineSpec, last: int, *assignments: Assignment) -> StepsView:
     """A log whose last step is that one."""
     made = replace(boundary(last), nodes=spec.nodes) if last else None

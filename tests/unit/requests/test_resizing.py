@@ -176,6 +176,14 @@ def test_processes_begin_anew_only_where_nothing_is_divided_over_them() -> None:
     assert goes_on_with(found, 2, now_ms), "as it has"
     with pytest.raises(ConfigurationError, match="would own none"):
         goes_on_with(found, 40, now_ms)
-    _more(found, replace(FOUR, stateful=False, exchanges=()))
+    stateless = replace(FOUR, stateful=False, exchanges=())
+    _more(found, stateless)
+    assert goes_on_with(found, 3, now_ms)
+    narrow = replace(stateless, outputs=(replace(FOUR.outputs[0], partitions=2),))
+    _more(found, narrow)
     assert not goes_on_with(found, 3, now_ms)
+    changed, now_ms = at_work(made="l1")
+    _more(changed, replace(narrow, assignment=1))
+    with pytest.raises(ConfigurationError, match="could write nothing"):
+        goes_on_with(changed, 3, now_ms)
     assert not goes_on_with(world(), 3, now_ms), "nobody looks after it"

@@ -1,8 +1,9 @@
-"""The tables of state stores that are open: RocksDB merges them whenever there are some new ones, and Spark copies the newest
-snapshot of them to the query's directory every so often.
+"""The tables of state stores that are open: RocksDB merges them whenever there are some new ones, and Spark makes a snapshot of
+them every ten versions, which it copies to the query's directory some time later.
 
 Merging writes nearly all of a store's tables anew where keys change everywhere. Whoever is just copying a checkpoint of them to
-another node may ask for some time without it. All of this is about the driver's JVM: executors elsewhere go on as they do.
+another node may ask for some time without it, and for a snapshot of the version that is made next. All of this is about the
+driver's JVM: executors elsewhere go on as they do.
 
 A store may only be touched while nobody else is at work in it, or closes it: the class below asks for it as Spark's tasks do.
 What it holds it lets go of by itself, unless it is asked again and again.
@@ -31,6 +32,7 @@ package kcontrol;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.WeakHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateMachine;
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStore$;
@@ -54,12 +56,31 @@ public class StateTables implements Runnable {
         return held.size();
     }
 
-    public boolean takeSnapshots() throws Exception {
-        Object task = fieldOf(StateStore$.class, "maintenanceTask").get(null);
-        if (task == null) {
+    public int takeSnapshots() throws Exception {
+        Object[] providers = providers();
+        int asked = 0;
+        for (int i = 0; i < providers.length; i++) {
+            if (providers[i] instanceof RocksDBStateStoreProvider) {
+                asked += takeSnapshotOf((RocksDBStateStoreProvider) providers[i]) ? 1 : 0;
+            }
+        }
+        return asked;
+    }
+
+    private boolean takeSnapshotOf(RocksDBStateStoreProvider provider) throws Exception {
+        Field forced = fieldOf(org.apache.spark.sql.execution.streaming.state.RocksDB.class, "shouldForceSnapshot");
+        RocksDBStateMachine machine = machineOf(provider);
+        long stamp;
+        try {
+            stamp = machine.acquireStamp();
+        } catch (Exception e) {
             return false;
         }
-        task.getClass().getMethod("triggerNow", new Class[] {boolean.class}).invoke(task, new Object[] {Boolean.FALSE});
+        try {
+            ((AtomicBoolean) forced.get(provider.rocksDB())).set(true);
+        } finally {
+            machine.releaseStamp(stamp, false);
+        }
         return true;
     }
 
@@ -104,8 +125,7 @@ public class StateTables implements Runnable {
             if (seen == null || held.containsKey(seen) != merges) {
                 return;
             }
-            RocksDBStateMachine machine =
-                provider.org$apache$spark$sql$execution$streaming$state$RocksDBStateStoreProvider$$stateMachine();
+            RocksDBStateMachine machine = machineOf(provider);
             long stamp = machine.acquireStamp();
             try {
                 RocksDB store = (RocksDB) place.get(provider.rocksDB());
@@ -120,6 +140,10 @@ public class StateTables implements Runnable {
         } catch (Exception e) {
             return;
         }
+    }
+
+    private static RocksDBStateMachine machineOf(RocksDBStateStoreProvider provider) {
+        return provider.org$apache$spark$sql$execution$streaming$state$RocksDBStateStoreProvider$$stateMachine();
     }
 
     private static Object[] providers() throws Exception {
@@ -153,9 +177,10 @@ def hold_tables(spark: SparkSession, for_ms: int) -> int:
     return int(_asked(spark, lambda tables: tables.hold(for_ms)) or 0)
 
 
-def take_snapshots(spark: SparkSession) -> bool:
-    """Have Spark copy the newest snapshots now, instead of when it is time to. False: there is no store."""
-    return bool(_asked(spark, lambda tables: tables.takeSnapshots()))
+def take_snapshots(spark: SparkSession) -> int:
+    """Have the next version of each store that is open be a snapshot, and be copied before the task that makes it has ended;
+    how many stores those are. Waits for stores in which a task is at work: Spark asks twice while it makes a version."""
+    return int(_asked(spark, lambda tables: tables.takeSnapshots()) or 0)
 
 
 def _asked(spark: SparkSession, ask: Any) -> Any:
