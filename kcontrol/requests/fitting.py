@@ -31,6 +31,10 @@ def fit_seen(projection: PipelineProjection, has: int, room: int, least: int, no
     if not is_at_work(projection, now_ms):
         return FitSeen(why="the pipeline does not run")
     spec = projection.spec()
+    begins_anew = not (spec.stateful or spec.exchanges or spec.assignment)
+    if begins_anew and spec.nodes > 1:
+        # It needs nobody who is lost, as a change of the layout does.
+        return _anew(spec, has, room, least)
     why = ""
     for nodes in _numbers(has, room, least):
         try:
@@ -41,7 +45,6 @@ def fit_seen(projection: PipelineProjection, has: int, room: int, least: int, no
             why = why or str(error)
         else:
             return FitSeen(nodes, why=why)
-    begins_anew = not (spec.stateful or spec.exchanges or spec.assignment)
     return _anew(spec, has, room, least) if begins_anew else FitSeen(why=why)
 
 
@@ -51,8 +54,8 @@ def _numbers(has: int, room: int, least: int) -> Iterable[int]:
 
 
 def _anew(spec: PipelineSpec, has: int, room: int, least: int) -> FitSeen:
-    """Of a pipeline that keeps nothing, and can't be given any of these numbers while it runs: a node more than there are
-    partitions would read nothing, and what is one node's alone needs that node."""
+    """Of a pipeline that keeps nothing: a node more than there are partitions would read nothing, and what is one node's alone
+    needs that node."""
     partitions = max(len(each.start_offsets) for each in spec.inputs)
     alone = [each.node for each in spec.inputs] + [each.node for each in spec.outputs]
     fewest = max(least, 1 + max(alone))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.model import Desired, DesiredMode, Logged
+from kcontrol.core.model import Desired, DesiredMode, Logged, LoggedStep
 from kcontrol.requests.fitting import FitSeen, fit_seen
 from kcontrol.views.pipeline_projection import PipelineProjection
-from tests.unit.core.test_layout_change import FOUR
+from tests.unit.core.test_layout_change import FOUR, given
 from tests.unit.requests.test_layout_requests import led, world
 
 NO_STATE = replace(FOUR, stateful=False, exchanges=())
-NARROW = replace(NO_STATE, outputs=(replace(NO_STATE.outputs[0], partitions=2),))
-"""Two nodes write both partitions, and a third could write none."""
 
 
 def at_work(*records: object, made: str = "") -> tuple[PipelineProjection, int]:
@@ -49,20 +47,9 @@ def test_nothing_is_done_while_it_does_not_run() -> None:
     assert (seen.nodes, "changed just now" in seen.why) == (0, True)
 
 
-def test_who_keeps_nothing_is_given_them_while_it_runs_as_who_keeps_something() -> None:
+def test_who_keeps_nothing_begins_anew_with_no_more_than_have_something_to_read() -> None:
     found, now_ms = at_work()
     found.see_control([Logged(95, now_ms, NO_STATE)])
-    assert looked(found, 3, now_ms) == FitSeen(3)
-    assert looked(found, 1, now_ms) == FitSeen(1)
-    seen = looked(found, 9, now_ms)
-    assert (seen.nodes, seen.anew, "9 nodes" in seen.why) == (3, False, True)
-
-
-def test_who_keeps_nothing_and_can_not_be_given_any_begins_anew_with_those_that_have_something_to_read() -> (
-    None
-):
-    found, now_ms = at_work()
-    found.see_control([Logged(95, now_ms, NARROW)])
     assert looked(found, 3, now_ms) == FitSeen(3, anew=True)
     seen = looked(found, 9, now_ms)
     assert (seen.nodes, seen.anew, seen.why) == (4, True, "its inputs have 4 partitions at most")
@@ -74,8 +61,23 @@ def test_who_keeps_nothing_and_can_not_be_given_any_begins_anew_with_those_that_
     assert (seen.nodes, seen.why) == (0, "inputs or outputs of it are node 1's alone (node=)")
 
 
-def test_nobody_begins_anew_with_other_nodes_than_the_log_says_since_the_layout_was_changed() -> None:
-    found, now_ms = at_work(made="l1")
-    found.see_control([Logged(95, now_ms, replace(NARROW, assignment=1))])
+def test_who_keeps_nothing_goes_on_by_its_layout_once_that_was_changed() -> None:
+    """By the log it has so many nodes since, whatever its definition says, so that nobody begins anew with others."""
+    found, now_ms = at_work()
+    found.see_control([Logged(95, now_ms, replace(NO_STATE, assignment=1))])
+    made = replace(given(nodes=2), live=True)
+    found.see_steps([LoggedStep(1, made)])
+    assert looked(found, 3, now_ms) == FitSeen(3)
+    assert looked(found, 1, now_ms) == FitSeen(1)
     seen = looked(found, 9, now_ms)
-    assert (seen.nodes, seen.anew, "9 nodes" in seen.why) == (0, False, True)
+    assert (seen.nodes, seen.anew, "9 nodes" in seen.why) == (3, False, True)
+    full = looked(found, 9, now_ms, has=3)
+    assert (full.nodes, full.anew, bool(full.why)) == (0, False, True)
+
+
+def test_one_node_is_given_more_while_it_runs_whether_it_keeps_anything_or_not() -> None:
+    """Its definition does not say whether several would exchange rows."""
+    found, now_ms = at_work()
+    alone = replace(NO_STATE, nodes=1, inputs=(replace(FOUR.inputs[0], node_of=(0,) * 4),))
+    found.see_control([Logged(95, now_ms, alone)])
+    assert looked(found, 2, now_ms, has=1) == FitSeen(2)
