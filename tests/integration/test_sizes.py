@@ -11,6 +11,8 @@ import asyncio
 import secrets
 import signal
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -22,7 +24,10 @@ from confluent_kafka import Producer
 from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.steps_view import StepsView, evolve
+from kcontrol.core.model import StepBoundary
+from kcontrol.errors import SpecChangedError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.following import until_step
 from tests.support.patience import HANG_S
 from tests.support.processes import ROOT, KcontrolProcess, objects, run_kcontrol
 from tests.support.topics import create_topic
@@ -69,6 +74,20 @@ class Relay:
 
     def steps(self) -> list[dict[str, Any]]:
         return objects(self.command("steps", self.name, "--json").stdout)
+
+    def laid_out(self, nodes: int) -> dict[str, Any]:
+        """What `kcontrol layout` says of a change to so many nodes."""
+        result = self.command("layout", self.name, "--nodes", str(nodes), "--json")
+        assert result.returncode == 0, result.stdout + result.stderr
+        said: dict[str, Any] = objects(result.stdout)[-1]
+        return said
+
+    def until_made_by(self, nodes: int, after: int) -> None:
+        """Wait for a step that so many nodes made, after that one."""
+        settings = ClusterSettings(bootstrap_servers=self.servers)
+        what = f"a step after {after} is made by {nodes} nodes"
+        made: Callable[[StepBoundary], bool] = lambda step: step.step > after and step.nodes == nodes  # noqa: E731
+        until_step(settings, self.name, made, what, PATIENCE_S, lambda: "")
 
     def first_step(self) -> int:
         """The oldest that was not dropped, whether or not the cleaner has come by."""
@@ -138,6 +157,36 @@ def test_the_number_of_nodes_changes_between_runs(relay: Relay) -> None:
     gone = relay.command("verify", str(FILE), "--from", "1")
     assert gone.returncode == 10, gone.stderr
     assert "give --from" in gone.stderr
+
+
+def test_it_changes_while_a_pipeline_runs_and_between_runs_by_the_layout_from_then_on(relay: Relay) -> None:
+    """From one node to three and to one, and then, stopped, to two, which another number in the file does not change."""
+    relay.produce(40)
+    node = ("node", str(FILE), "--master", "local[1]", "--no-archive", "--new", "--node")
+    with ExitStack() as stack:
+        for number in (1, 2):
+            log = relay.directory / f"node-{number}.log"
+            stack.enter_context(
+                KcontrolProcess(*node, str(number), log=log, env=relay.env, cwd=relay.directory)
+            )
+        run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
+        first = KcontrolProcess(*run, log=relay.directory / "run.log", env=relay.env, cwd=relay.directory)
+        stack.enter_context(first)
+        relay.until_made_by(1, after=0)
+        for nodes in (3, 1):
+            changed = relay.laid_out(nodes)
+            assert changed["live"]
+            relay.produce(40)
+            relay.until_made_by(nodes, after=changed["after_step"])
+        assert relay.command("stop", relay.name).returncode == 0
+    assert not relay.laid_out(2)["live"]
+    refused = relay.command("run", str(FILE), "--until-caught-up")
+    assert refused.returncode == SpecChangedError.exit_code, refused.stdout + refused.stderr
+    assert f"kcontrol layout {relay.name} --nodes 1" in refused.stderr
+    relay.produce(40)
+    relay.run("--nodes", "2")
+    relay.check(nodes=2)
+    _verified(relay)
 
 
 def _verified(relay: Relay) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.core.model import StepBoundary, StepRecord
+from kcontrol.core.model import Assignment, StepBoundary, StepRecord
 from kcontrol.sessions.ports import OwnedStepsLog, Transaction
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.transactions import TRANSACTION_MS
@@ -19,7 +19,7 @@ async def commit(
     record: StepRecord,
     forget: Sequence[str] = (),
 ) -> None:
-    """Commit the open transaction of `producer` with a boundary or a checkpoint, behind
+    """Commit the open transaction of `producer` with a boundary, a checkpoint or an assignment, behind
     all that the log of steps holds."""
     await steps.read_settled(transaction.log_end)
     await commit_at(transaction, steps.position, producer, record, forget)
@@ -35,6 +35,8 @@ async def commit_at(
     """The same where the log of steps is believed to end at `offset`."""
     if isinstance(record, StepBoundary):
         await transaction.commit_step(*producer, record, offset, forget)
+    elif isinstance(record, Assignment):
+        await transaction.commit_assignment(*producer, record, offset)
     else:
         await transaction.commit_checkpoint(*producer, record, offset, forget)
 
