@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
-from kcontrol.core.step.division import clipped
+from kcontrol.core.step.division import clipped, offsets_in
 from kcontrol.core.step.environments import made_in
 from kcontrol.core.step.exchange import (
     MOST_RUNS,
@@ -64,7 +64,7 @@ def make_plan(
 ) -> Plan:
     """What the next step holds: everything received, up to the policy's limit, at a time later than the step
     before."""
-    division = clipped(received, spec.policy.max_records)
+    division = clipped(received, _most_records(state, spec))
     paused, skips = paused_inputs(spec, state.view), skips_due(spec, state.steps, state.view)
     return Plan(
         state.steps.step + 1,
@@ -77,6 +77,15 @@ def make_plan(
         skips,
         limits_of(state),
     )
+
+
+def _most_records(state: CoordinatorState, spec: PipelineSpec) -> int:
+    """In the first step by another layout nodes open state that they did not have. What has come since the last step, which is
+    long ago by then, waits for the next one: the first is as large as the last was."""
+    steps, policy = state.steps, spec.policy
+    if steps.last is None or steps.assignment is None or steps.assignment.step != steps.step:
+        return policy.max_records
+    return min(policy.max_records, max(policy.min_records, offsets_in(steps.last.inputs), 1))
 
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
