@@ -176,20 +176,21 @@ def snapshot_duties(replica: Replica, me: Identity, marks: dict[int, str]) -> li
     cut.
 
     marks: digests of this agent's own replica, by offset, the newest last. A taker that says nothing delays a snapshot to the
-    next mark, another's turn; a confirmer that says nothing, to when any member is past it.
+    next mark, another's turn. What a confirmer leaves, the taker of the next mark confirms before it proposes its own: it is
+    another one at each mark, so two that can are enough, one for each, wherever they are in the ring.
     """
     if not me.is_known_by(replica) or me.name not in replica.members:
         return []
     every = replica.policy.snapshot_every
     newest = next((at for at in reversed(marks) if at % every == 0 and 0 < at <= replica.offset), -1)
+    takes = newest > 0 and replica.members[newest // every % len(replica.members)] == me.name
     proposed = replica.proposed
     asked: list[ClusterEntry] = []
-    newer = newest > max(replica.base.offset, proposed.offset if proposed else -1)
-    if newer and replica.members[newest // every % len(replica.members)] == me.name:
-        asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     if proposed is not None and marks.get(proposed.offset) == proposed.digest:
         confirmer = replica.pairs.get(proposed.by, replica.members[0])
-        past = newest > proposed.offset and me.name != proposed.by
-        if confirmer == me.name or past:
+        takes_over = takes and newest > proposed.offset and me.name != proposed.by
+        if confirmer == me.name or takes_over:
             asked.append(ConfirmSnapshot(*me.who, proposed.offset, proposed.digest))
+    if takes and newest > max(replica.base.offset, proposed.offset if proposed else -1):
+        asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     return asked
