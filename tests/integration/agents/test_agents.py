@@ -51,17 +51,17 @@ async def _write_and_read(prefixed: ClusterSettings) -> None:
     log, other, beats = KafkaClusterLog(prefixed), KafkaClusterLog(prefixed), KafkaBeats(prefixed)
     try:
         assert await beats.read_to_end() == []
-        said = [Configure(ClusterPolicy(beat_ms=700)), Notify("a", "a-1")]
+        said: list[ClusterEntry] = [Configure(ClusterPolicy(beat_ms=700)), Notify("a", "a-1")]
         offsets = [await log.append(entry) for entry in said]
         read = await other.read_to_end()
         assert [(one.offset, one.entry) for one in read] == list(zip(offsets, said, strict=True))
         assert await other.read_to_end() == []
         beat = Beat("a", "a-1", 3, True, 1, Mark(0, "sha"), "a-0")
         await beats.append(beat)
-        said = AgentTroubles("a", "a-1", ("in vain",))
-        await beats.say(said)
+        troubles = AgentTroubles("a", "a-1", ("in vain",))
+        await beats.say(troubles)
         assert await beats.read_to_end() == [beat]
-        assert beats.troubles == {"a": said}
+        assert beats.troubles == {"a": troubles}
         assert await _keys_of_beats(prefixed) == [b"a", b"a/troubles"], "the newest of each agent is kept"
     finally:
         for one in (log, other, beats):
