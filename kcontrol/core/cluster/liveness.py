@@ -120,11 +120,11 @@ def judges_nobody(liveness: Liveness) -> Liveness:
     return replace(liveness, at=dict.fromkeys(liveness.at, liveness.own), heard=frozenset())
 
 
-def differs_from_most(liveness: Liveness, marks: Mapping[int, str]) -> bool:
+def differs_from_most(others: Iterable[Mark], marks: Mapping[int, str]) -> bool:
     """Whether most of those that one can be compared with have another value at an offset, oneself among the
     others."""
     same = other = 0
-    for one in liveness.marks.values():
+    for one in others:
         own = marks.get(one.offset)
         if own is not None:
             same += one.digest == own
