@@ -12,7 +12,7 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.agent.looking import ClusterView
-from kcontrol.apps.agent.resizing import nodes_at_work, placed_job, resize, resize_and_follow
+from kcontrol.apps.agent.resizing import fix_nodes, nodes_at_work, placed_job, resize_and_follow
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
 from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
@@ -226,7 +226,7 @@ async def _withdraw(cluster: ClusterSettings, pipeline: str) -> None:
         return
     view = ClusterView(cluster)
     try:
-        await resize(view, pipeline, now)
+        await fix_nodes(view, pipeline, now)
     finally:
         await view.close()
 

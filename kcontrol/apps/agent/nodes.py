@@ -16,7 +16,7 @@ from kcontrol.apps.agent.environments import HostEnvironments
 from kcontrol.apps.agent.packages import HostPackages
 from kcontrol.apps.agent.placements import placement_text
 from kcontrol.apps.agent.requirements import pinned
-from kcontrol.core.cluster.model import STANDBY, ClusterJob, Unit
+from kcontrol.core.cluster.model import ClusterJob, Unit
 from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.packages import PACKAGE, CodePackage
@@ -88,7 +88,7 @@ class NodeCommands:
         # While it is given another number of nodes, only its pipeline's log knows how many it has.
         waits = ("--new",) if job.kept else ()
         number = unit[2]
-        if unit[1] == STANDBY and job.standbys:
+        if job.stands_by(unit[1]):
             number, waits = 0, ("--standby",)
         return self._kcontrol(
             *(python, "node", str(file), "--node", str(number), "--nodes", str(job.nodes), *waits),

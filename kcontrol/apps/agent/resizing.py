@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.agent.fitting import Nodes, set_bounds
 from kcontrol.apps.agent.levels import need_level
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.looks import side_by_side
@@ -122,6 +123,16 @@ async def resize(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
     return await view.ask(wish)
 
 
+async def fix_nodes(view: ClusterView, job: str, nodes: int) -> LoggedEntry:
+    """As `resize`, and from then on it has so many whatever the size of the cluster: a percentage that it had is left to
+    other jobs."""
+    known = (await view.look()).jobs.get(job)
+    if known is not None and known.active and known.percentage:
+        # First: what is asked of its pipeline names the newest entry about it, and whoever is ended here can ask again.
+        await set_bounds(view, job, Nodes(known.nodes, known.nodes))
+    return await resize(view, job, nodes)
+
+
 async def _raise_level(view: ClusterView) -> None:
     """To the one at which jobs can be resized, once everybody supports it, and where everybody does to the next, at which that
     outlasts the end of a job."""
@@ -179,7 +190,7 @@ async def resize_and_follow(
         over = before is None or fate_of(logs.view, logs.committed, before) is not None
         view = ClusterView(settings)
         try:
-            await resize(view, pipeline, nodes)
+            await fix_nodes(view, pipeline, nodes)
         finally:
             await view.close()
         request = await _by_agents(logs, nodes, before if over else None)

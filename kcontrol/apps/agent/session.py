@@ -38,7 +38,7 @@ from kcontrol.core.cluster.agent import AgentMachine
 from kcontrol.core.cluster.agent_limits import AgentLimits
 from kcontrol.core.cluster.coordinators import gone_coordinators
 from kcontrol.core.cluster.end_wards import ended_jobs
-from kcontrol.core.cluster.model import COORDINATOR, STANDBY, Place, Replica, Unit
+from kcontrol.core.cluster.model import COORDINATOR, Place, Replica, Unit
 from kcontrol.core.cluster.troubles import AgentTroubles
 from kcontrol.core.cluster.unit_ends import Hope, may_be_of
 from kcontrol.core.cluster.work import RunningUnit, wanted
@@ -332,7 +332,7 @@ class AgentSession:
         if not self._processes.is_free(unit) or not self._restarts.may_start(unit, generation, now_ms):
             return
         placement = AgentPlacement(self.replica.founded_ms, generation)
-        stands_by = unit[1] == STANDBY and self.replica.jobs[unit[0]].standbys > 0
+        stands_by = self.replica.jobs[unit[0]].stands_by(unit[1])
         if stands_by and not self._spares.may_start(unit, generation, now_ms):
             return
         try:

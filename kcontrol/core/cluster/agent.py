@@ -230,14 +230,17 @@ class AgentMachine:
             back = self.liveness.back
             self._in_touch_ms = self._sent_ms.pop(back, None)
             self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > back}
-        if differs_from_most(self.liveness, self._marks):
+        if differs_from_most(self._marks_of_others().values(), self._marks):
             self.ended = "its value differs from that of most others: its digests say so"
 
     def differences(self) -> list[DifferingValue]:
         """Others that have made another value of the log, each once an offset."""
+        return self._differences.new(self._marks_of_others(), self._marks)
+
+    def _marks_of_others(self) -> dict[str, Mark]:
+        """Of those that the value knows: others may have read another log, or have left, with the mark that they had then."""
         known, name = self.replica.agents, self.me.name
-        others = {one: mark for one, mark in self.liveness.marks.items() if one in known and one != name}
-        return self._differences.new(others, self._marks)
+        return {one: mark for one, mark in self.liveness.marks.items() if one in known and one != name}
 
     # --- what to say --------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def watched(replica: Replica, name: str) -> AbstractSet[str]:
 
     To a member: whom it watches in the ring, and every joiner that is to come between them, from `prepared`
     on. To a joiner: both its neighbours to be. To who waits: all members, as it waits for one of them to
-    move.
+    move; which of those that wait says so, `_silent` decides.
     """
     match replica.stage(name):
         case AgentStage.WAITING | AgentStage.COLLECTING:
@@ -90,7 +90,7 @@ def duties(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEn
     """What to append to the log, the most urgent first."""
     if not me.is_known_by(replica):
         return _join(replica, me, liveness)
-    gone = silent(liveness, _watched_lives(replica, me.name), replica.policy)
+    gone = _silent(replica, me, liveness)
     asked: list[ClusterEntry] = [
         Leave(*one, *me.who, "silent") for one in sorted(gone) if one[0] in replica.members
     ]
@@ -102,6 +102,21 @@ def duties(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEn
     elif stage is AgentStage.PREPARED and _hears(replica, liveness, replica.prepared[me.name]):
         asked.append(Notify(*me.who))
     return asked
+
+
+def _silent(replica: Replica, me: Identity, liveness: Liveness) -> set[Who]:
+    """Of those whose beats matter to me, so that a death is said by few, however many wait.
+
+    All who wait miss the same members. The first of them says so, and everybody else only in its place: once a member has
+    missed as many of my beats again for each of those before me that I hear. So one that is dead is passed over at once,
+    and one that beats and for whatever reason says nothing, after a while.
+    """
+    gone = silent(liveness, _watched_lives(replica, me.name), replica.policy)
+    if not gone or replica.stage(me.name) is not AgentStage.WAITING:
+        return gone
+    before = replica.waiting[: replica.waiting.index(me.name)]
+    longer = replica.policy.silent_after * sum(_hears(replica, liveness, one) for one in before)
+    return silent(liveness, gone, replica.policy, longer)
 
 
 @looked_up(*_WATCHING)
@@ -161,20 +176,21 @@ def snapshot_duties(replica: Replica, me: Identity, marks: dict[int, str]) -> li
     cut.
 
     marks: digests of this agent's own replica, by offset, the newest last. A taker that says nothing delays a snapshot to the
-    next mark, another's turn; a confirmer that says nothing, to when any member is past it.
+    next mark, another's turn. What a confirmer leaves, the taker of the next mark confirms before it proposes its own: it is
+    another one at each mark, so two that can are enough, one for each, wherever they are in the ring.
     """
     if not me.is_known_by(replica) or me.name not in replica.members:
         return []
     every = replica.policy.snapshot_every
     newest = next((at for at in reversed(marks) if at % every == 0 and 0 < at <= replica.offset), -1)
+    takes = newest > 0 and replica.members[newest // every % len(replica.members)] == me.name
     proposed = replica.proposed
     asked: list[ClusterEntry] = []
-    newer = newest > max(replica.base.offset, proposed.offset if proposed else -1)
-    if newer and replica.members[newest // every % len(replica.members)] == me.name:
-        asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     if proposed is not None and marks.get(proposed.offset) == proposed.digest:
         confirmer = replica.pairs.get(proposed.by, replica.members[0])
-        past = newest > proposed.offset and me.name != proposed.by
-        if confirmer == me.name or past:
+        takes_over = takes and newest > proposed.offset and me.name != proposed.by
+        if confirmer == me.name or takes_over:
             asked.append(ConfirmSnapshot(*me.who, proposed.offset, proposed.digest))
+    if takes and newest > max(replica.base.offset, proposed.offset if proposed else -1):
+        asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     return asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcontrol.core.cluster.jobs import runs
-from kcontrol.core.cluster.model import STANDBY, Agent, ClusterJob, Replica, Scheduler, TaskSpec
+from kcontrol.core.cluster.model import Agent, ClusterJob, Replica, Scheduler, TaskSpec
 from kcontrol.core.cluster.schedule.shares import least
 
 
@@ -42,7 +42,7 @@ def _could_not_run(replica: Replica, job: ClusterJob) -> str:
     found = []
     for unit, agents in sorted(replica.bad.items()):
         name, task, node = unit.rsplit("/", 2)
-        if name != job.name or (job.standbys and task == STANDBY):
+        if name != job.name or job.stands_by(task):
             continue
         fitting = {agent.name for one in job.tasks if one.name == task for agent in _fitting(replica, one)}
         failed = f"node {node} could not run on {', '.join(agents)}"

@@ -8,7 +8,7 @@ from kcontrol.core.cluster.change import Change, EntryRejectedError
 from kcontrol.core.cluster.coordinators import coordinator_failed
 from kcontrol.core.cluster.entries import TaskFailed
 from kcontrol.core.cluster.jobs import finish
-from kcontrol.core.cluster.model import COORDINATOR, STANDBY, JobState, bad_key
+from kcontrol.core.cluster.model import COORDINATOR, JobState, bad_key
 from kcontrol.core.cluster.standbys import standby_failed
 
 
@@ -24,7 +24,7 @@ def on_task_failed(change: Change, entry: TaskFailed) -> None:
     place = places[entry.index] if 0 <= entry.index < len(places) else None
     if job is None or not job.active or place is None or not place.is_of(entry.agent, entry.generation):
         raise EntryRejectedError("it is not placed so any more")
-    if entry.task == STANDBY and job.standbys:
+    if job.stands_by(entry.task):
         standby_failed(change, job, entry)
         return
     bad = (*replica.bad.get(bad_key(unit), ()), entry.agent)

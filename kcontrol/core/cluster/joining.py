@@ -78,8 +78,8 @@ def _join(change: Change, agent: Agent) -> None:
 
 
 def match_waiting(change: Change) -> None:
-    """Whoever waits longest is given whom it will watch, `candidates[offset mod count]`; the first of an
-    empty ring is a member."""
+    """Whoever waits longest is given whom it will watch, `candidates[(offset // 3) mod count]`, at level 1
+    `candidates[offset mod count]`; the first of an empty ring is a member."""
     if change.replica.waiting and not change.replica.members:
         first, *rest = change.replica.waiting
         change.set(waiting=tuple(rest))

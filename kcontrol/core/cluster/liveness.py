@@ -106,11 +106,11 @@ def is_heard(liveness: Liveness, who: Who, policy: ClusterPolicy) -> bool:
     return who in liveness.heard and liveness.own - liveness.at[who] < policy.silent_after
 
 
-def silent(liveness: Liveness, among: Iterable[Who], policy: ClusterPolicy) -> set[Who]:
+def silent(liveness: Liveness, among: Iterable[Who], policy: ClusterPolicy, longer: int = 0) -> set[Who]:
     """Others who have missed too many of one's own beats. While most seemed silent, and for as many beats after as
-    that takes, it takes more: then it is rather the network, and they come back one by one."""
+    that takes, it takes more: then it is rather the network, and they come back one by one. longer: so many beats more."""
     many = liveness.many_at is not None and liveness.own - liveness.many_at < policy.silent_after_many
-    latest = liveness.own - (policy.silent_after_many if many else policy.silent_after)
+    latest = liveness.own - (policy.silent_after_many if many else policy.silent_after) - longer
     at = liveness.at
     return {who for who in among if at.get(who, latest + 1) <= latest and who != liveness.me}
 
@@ -120,11 +120,11 @@ def judges_nobody(liveness: Liveness) -> Liveness:
     return replace(liveness, at=dict.fromkeys(liveness.at, liveness.own), heard=frozenset())
 
 
-def differs_from_most(liveness: Liveness, marks: Mapping[int, str]) -> bool:
+def differs_from_most(others: Iterable[Mark], marks: Mapping[int, str]) -> bool:
     """Whether most of those that one can be compared with have another value at an offset, oneself among the
     others."""
     same = other = 0
-    for one in liveness.marks.values():
+    for one in others:
         own = marks.get(one.offset)
         if own is not None:
             same += one.digest == own

@@ -251,6 +251,10 @@ class ClusterJob:
         """Whether its nodes are told apart by their numbers alone."""
         return self.resizable and self.tasks[0].name != STANDBY
 
+    def stands_by(self, task: str) -> bool:
+        """Whether units of this task stand by for its nodes. A job that has no standbys may have a task of that name."""
+        return task == STANDBY and self.standbys > 0
+
     @property
     def nodes(self) -> int:
         """How many are asked for, at least."""

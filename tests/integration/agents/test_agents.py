@@ -18,7 +18,10 @@ import psutil
 import pytest
 
 from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.core.cluster.entries import ClusterEntry, Configure, KillJob, Notify, SubmitJob
 from kcontrol.core.cluster.liveness import Beat
@@ -48,20 +51,31 @@ async def _write_and_read(prefixed: ClusterSettings) -> None:
     log, other, beats = KafkaClusterLog(prefixed), KafkaClusterLog(prefixed), KafkaBeats(prefixed)
     try:
         assert await beats.read_to_end() == []
-        said = [Configure(ClusterPolicy(beat_ms=700)), Notify("a", "a-1")]
+        said: list[ClusterEntry] = [Configure(ClusterPolicy(beat_ms=700)), Notify("a", "a-1")]
         offsets = [await log.append(entry) for entry in said]
         read = await other.read_to_end()
         assert [(one.offset, one.entry) for one in read] == list(zip(offsets, said, strict=True))
         assert await other.read_to_end() == []
         beat = Beat("a", "a-1", 3, True, 1, Mark(0, "sha"), "a-0")
         await beats.append(beat)
-        said = AgentTroubles("a", "a-1", ("in vain",))
-        await beats.say(said)
+        troubles = AgentTroubles("a", "a-1", ("in vain",))
+        await beats.say(troubles)
         assert await beats.read_to_end() == [beat]
-        assert beats.troubles == {"a": said}
+        assert beats.troubles == {"a": troubles}
+        assert await _keys_of_beats(prefixed) == [b"a", b"a/troubles"], "the newest of each agent is kept"
     finally:
         for one in (log, other, beats):
             await one.close()
+
+
+async def _keys_of_beats(prefixed: ClusterSettings) -> list[bytes | None]:
+    """By which their topic is compacted."""
+    rpc = KafkaRpc(prefixed)
+    topic = prefixed.names().cluster_beats_topic()
+    try:
+        return [one.key for one in await PartitionReader(rpc, topic, 0, READ_UNCOMMITTED).read_all()]
+    finally:
+        await rpc.close()
 
 
 @dataclass

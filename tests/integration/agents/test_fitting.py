@@ -10,6 +10,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import KafkaClusterLog
 from kcontrol.apps.agent.configuring import configure
 from kcontrol.apps.agent.fitting import FitWarden, Nodes
 from kcontrol.apps.agent.placing import place
+from kcontrol.apps.agent.resizing import fix_nodes
 from kcontrol.core.cluster.entries import Accept, FitJob, Notify, Prepare
 from kcontrol.core.cluster.fit_wards import Fitting
 from kcontrol.core.cluster.fitting import fitting
@@ -69,7 +70,15 @@ def test_75_percent_of_the_cluster_are_placed_and_had_once_its_pipeline_can(
             await log.append(FitJob("p", job.revision, one.as_of, nodes + 1, anew=False))
             assert (await view.look()).jobs["p"].nodes == nodes, "what is old does not count"
 
-            fixed = await place(view, "p", nodes, "p.py")
-            assert view.replica.jobs["p"].bounds is None, fixed
+            await place(view, "p", nodes, "p.py")
+            assert Nodes(nodes, nodes).are_those_of(view.replica.jobs["p"])
+            await place(view, "p", Nodes(1, None, 75), "p.py")
+            await fix_nodes(view, "p", nodes - 1)
+            fixed = view.replica.jobs["p"]
+            assert (fixed.bounds, fixed.percentage, fixed.nodes) == (None, 0, nodes - 1)
+            await place(view, "q", Nodes(1, None, 50), "q.py")
+            again = await place(view, "p", nodes - 1, "p.py")
+            assert again.changes[0] == "job p: submitted again, unchanged"
+            assert view.replica.jobs["p"].revision == job.revision
 
     asyncio.run(play())

@@ -199,7 +199,7 @@ class Placing:
         )
 
     def _is_standby(self, unit: Unit) -> bool:
-        return unit[1] == STANDBY and bool(self._replica.jobs[unit[0]].standbys)
+        return self._replica.jobs[unit[0]].stands_by(unit[1])
 
     def _nodes_on(self, job: str, agent: str) -> int:
         return sum(one[0] == job and not self._is_standby(one) for one in self._units[agent])

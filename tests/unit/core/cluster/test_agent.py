@@ -26,6 +26,7 @@ from kcontrol.core.cluster.liveness import Beat
 from kcontrol.core.cluster.model import ClusterPolicy, Mark, TaskSpec, Unit
 from kcontrol.core.cluster.unit_ends import Hope, LeftOut
 from kcontrol.core.cluster.work import RunningUnit, Work
+from tests.unit.core.cluster.made import joins
 
 LIMITS = AgentLimits()
 BEAT_MS = ClusterPolicy().beat_ms
@@ -315,13 +316,28 @@ def test_code_that_does_not_know_the_level_ends_and_applies_nothing() -> None:
     assert alone.machine.replica.offset == 0
 
 
-def test_who_differs_from_most_ends() -> None:
+def ended_by_marks(joined: str, gone: str = "") -> str:
+    """Why it has ended that hears of another value from b and c, of whom these have joined, and these have left."""
     alone = Alone()
-    alone.log = [Configure(ClusterPolicy(digest_every=1, snapshot_every=1))]
+    alone.log = [Configure(ClusterPolicy(digest_every=1, snapshot_every=1)), *joins(joined)]
+    alone.read()
+    assert not alone.machine.ended
+    at = alone.machine.replica.offset
+    alone.log += [Leave(name, f"{name}-1", name, f"{name}-1", "asked to") for name in gone]
     alone.read()
     for name in "bc":
-        alone.machine.hear(Beat(name, f"{name}-1", 0, False, 0, Mark(0, "another value")))
-    assert "differs" in alone.machine.ended
+        alone.machine.hear(Beat(name, f"{name}-1", 0, False, at, Mark(at, "another value")))
+    return alone.machine.ended
+
+
+def test_who_differs_from_most_ends() -> None:
+    assert "differs" in ended_by_marks("bc")
+
+
+@pytest.mark.parametrize(("joined", "gone"), [("", ""), ("b", ""), ("bc", "c")])
+def test_what_others_say_that_are_not_in_the_value_does_not_count(joined: str, gone: str) -> None:
+    """They may have read another log, or have left it."""
+    assert ended_by_marks(joined, gone) == ""
 
 
 def test_a_member_alone_takes_a_snapshot_and_confirms_it() -> None:

@@ -36,6 +36,20 @@ def accept(by: str) -> Accept:
     return Accept("d", "d-1", by, incarnation(by))
 
 
+# --- whom a joiner is given ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "targets"), [(1, "abcabcabc"), (2, "aaabbbccc")])
+def test_whom_it_will_watch_is_chosen_by_name_and_offset(level: int, targets: str) -> None:
+    """Not by the order of joining, and not by the order of the ring."""
+    found = ""
+    for offset in range(9, 18):
+        value = ring_of("cab", offset - 1).but(level=level)
+        ask = Prepare("d", "d-1", slots=1, levels=(1, level))
+        found += after(value, ask).prepared["d"]
+    assert found == targets
+
+
 # --- two phases -----------------------------------------------------------------------------------------
 
 

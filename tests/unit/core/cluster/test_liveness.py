@@ -104,8 +104,8 @@ def test_the_next_incarnation_speaks_for_the_one_that_is_in_the_log() -> None:
 
 
 def test_who_differs_from_most_knows_it_and_of_two_neither_does() -> None:
-    def marked(*digests: str) -> Liveness:
-        return Liveness(A, marks={str(at): Mark(100, digest) for at, digest in enumerate(digests)})
+    def marked(*digests: str) -> list[Mark]:
+        return [Mark(100, digest) for digest in digests]
 
     assert differs_from_most(marked("x", "x"), {100: "mine"})
     assert not differs_from_most(marked("x"), {100: "mine"})
