@@ -164,15 +164,15 @@ def test_it_changes_while_a_pipeline_runs_and_between_runs_by_the_layout_from_th
     relay.produce(40)
     node = ("node", str(FILE), "--master", "local[1]", "--no-archive", "--new", "--node")
     with ExitStack() as stack:
+        run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
+        first = KcontrolProcess(*run, log=relay.directory / "run.log", env=relay.env, cwd=relay.directory)
+        stack.enter_context(first)
+        relay.until_made_by(1, after=0)
         for number in (1, 2):
             log = relay.directory / f"node-{number}.log"
             stack.enter_context(
                 KcontrolProcess(*node, str(number), log=log, env=relay.env, cwd=relay.directory)
             )
-        run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
-        first = KcontrolProcess(*run, log=relay.directory / "run.log", env=relay.env, cwd=relay.directory)
-        stack.enter_context(first)
-        relay.until_made_by(1, after=0)
         for nodes in (3, 1):
             changed = relay.laid_out(nodes)
             assert changed["live"]

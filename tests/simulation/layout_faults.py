@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import reduce
 from random import Random
 
@@ -69,7 +68,7 @@ def layout_changed(fleet: Fleet, counts: Counter[str]) -> bool:
     world.end(world.epoch)
     if random.random() < 0.3:
         _drop_late(world, steps)
-    fleet.resize(submitted(replace(spec, nodes=nodes), spec, assignment), stopped)
+    fleet.resize(submitted(spec, assignment), stopped)
     fleet.want(DesiredMode.RUNNING)
     return True
 

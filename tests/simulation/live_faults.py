@@ -59,13 +59,12 @@ def started_with_another_number(fleet: Fleet, counts: Counter[str]) -> bool:
         return False
     nodes = fleet.random.choice([each for each in (1, *SIZES) if each != spec.nodes])
     steps = StepsView(PIPELINE, world.boundaries[-1], assignments=tuple(world.assignments))
-    asked_for = replace(spec, nodes=nodes)
     try:
-        check_resize(asked_for, spec, steps)
+        check_resize(replace(spec, nodes=nodes), spec, steps)
     except SpecChangedError:
         counts["another number refused"] += 1
         return False
-    fleet.resize(submitted(asked_for, spec, world.assignments[-1]), True)
+    fleet.resize(submitted(spec, world.assignments[-1], nodes), True)
     return True
 
 

@@ -22,10 +22,11 @@ def some_of(nodes: int, drawn: float) -> tuple[int, ...]:
     return tuple(node for node in range(nodes) if chosen & 1 << node)
 
 
-def submitted(spec: PipelineSpec, before: PipelineSpec, assignment: Assignment) -> PipelineSpec:
-    """The definition by an assignment, as whoever starts the pipeline submits it. before: the one in the log."""
-    plain = replace(spec, fingerprint="f1", assignment=0, owners=())
-    history = dict.fromkeys((*before.compatible_with, before.fingerprint))
+def submitted(spec: PipelineSpec, assignment: Assignment, nodes: int | None = None) -> PipelineSpec:
+    """The definition by an assignment, as whoever starts the pipeline submits it. nodes: as many as that, if not given."""
+    nodes = assignment.nodes if nodes is None else nodes
+    plain = replace(spec, nodes=nodes, fingerprint="f1", assignment=0, owners=())
+    history = dict.fromkeys((*spec.compatible_with, spec.fingerprint))
     return replace(assigned(plain, assignment), compatible_with=tuple(history))
 
 
@@ -34,7 +35,7 @@ def to_follow(world: World) -> PipelineSpec | None:
     newest = world.assignments[-1] if world.assignments else None
     if newest is None or not newest.live or world.spec.assignment >= newest.number:
         return None
-    return submitted(replace(world.spec, nodes=newest.nodes), world.spec, newest)
+    return submitted(world.spec, newest)
 
 
 def asked(world: World) -> LayoutRequest | None:
