@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.coordinator.attempt import make_plan
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, PartitionsAdded
 from kcontrol.core.model import (
@@ -17,7 +16,6 @@ from kcontrol.core.model import (
     CommandKind,
     Desired,
     DesiredMode,
-    InputRange,
     LayoutPhase,
     LayoutReady,
     LayoutRequest,
@@ -25,7 +23,6 @@ from kcontrol.core.model import (
     NodePhase,
     PipelinePhase,
     PipelineSpec,
-    Reason,
     Status,
 )
 from kcontrol.core.step.layout_change import assigned
@@ -209,19 +206,6 @@ def test_the_change_is_recorded_alone_over_a_checkpoint_of_the_last_step() -> No
     assert "has 3 nodes since, which go on by it now" in driver.status.reason
 
 
-def test_without_state_nothing_is_saved_or_copied_and_the_change_is_recorded_over_the_last_step() -> None:
-    driver = running(spec=replace(WIDE, stateful=False, exchanges=(), owners=()))
-    ask(driver)
-    assert told(driver).phase is LayoutPhase.WAITING
-    effects = ready(driver)
-    assert not to_save(effects)
-    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
-    assert made.checkpoint is None
-    assert made.assignment is not None
-    assert (made.assignment.step, made.assignment.nodes) == (1, 3)
-    assert [each.nodes for each in made.assignment.inputs] == [(0, 1, 2)]
-
-
 def test_no_step_is_made_once_all_have_copied_and_both_are_recorded_in_one_transaction() -> None:
     driver, commands = held()
     assert not goes_on(driver)
@@ -231,22 +215,6 @@ def test_no_step_is_made_once_all_have_copied_and_both_are_recorded_in_one_trans
     assert made.checkpoint is not None
     assert made.assignment is not None
     assert (made.checkpoint.step, made.assignment.step) == (2, 2)
-
-
-@pytest.mark.parametrize(("step", "taken"), [(1, 2), (2, 10)])
-def test_the_first_step_after_it_is_as_large_as_the_last_one_whatever_has_come_since(
-    step: int, taken: int
-) -> None:
-    """And the next one takes what was left, as far as a step may."""
-    steps = [boundary(1, nodes=2), given(), boundary(2, (6, 1), (7, 2), nodes=2)]
-    driver = CoordinatorDriver(assigned(WIDE, given()))
-    for each in steps[: step + 1]:
-        driver.see_step(each)
-    waiting = tuple(InputRange("in", "input", "T1", partition, 7, 30) for partition in range(2))
-    spec = driver.state.view.spec()
-    assert spec is not None
-    plan = make_plan(driver.state, spec, Reason.RECORDS, waiting)
-    assert sum(each.to - each.from_ for each in plan.division) == taken
 
 
 def test_what_was_said_for_another_request_or_long_ago_does_not_count() -> None:
