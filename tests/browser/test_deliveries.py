@@ -29,6 +29,7 @@ def told() -> list[ToldDelivery]:
     halted = replace(
         works,
         **{"target": "hooks.example.com/orders", "kind": "webhook", "state": "halted", "step": -1},
+        guarantee="at_least_once",
         address="https://hooks.example.com/orders",
         reason="it was answered with 410",
         standing_by=(),
@@ -55,6 +56,23 @@ def test_deliveries_are_shown_and_a_halted_one_with_its_reason(run: Run) -> None
         )
         await expect(old).to_contain_text("silent for 1 h, was running")
         await expect(panel).to_contain_text("As of step")
+
+    run(scenario)
+
+
+def test_each_says_how_often_a_row_may_be_there(run: Run) -> None:
+    """A webhook's receiver may be sent a step again, and has to be ready for it."""
+
+    async def scenario(console: Console) -> None:
+        console.server.deliveries.extend(told())
+        await console.open()
+        rows = console.panel("Deliveries").get_by_role("table", name="Deliveries").get_by_role("row")
+        for row, said in (
+            (1, "webhook hooks.example.com/orders at https://hooks.example.com/orders, at least once"),
+            (2, "delta old at delta:///old, exactly once"),
+            (3, "postgresql totals at postgresql://db:5432/shop, exactly once"),
+        ):
+            await expect(rows.nth(row).locator("[data-label=To]")).to_have_text(said)
 
     run(scenario)
 

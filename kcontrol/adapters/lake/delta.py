@@ -182,9 +182,9 @@ class DeltaSteps:
                 if self._directory() != self._log_of_commits:
                     raise gone(str(self)) from error
                 raise
-        # The library makes directories that are not there: what it has written where a disk was is not in the table.
-        if self._directory() != self._log_of_commits:
-            raise gone(str(self))
+            # The library makes directories that are not there: what it has written where a disk was is not in the table.
+            if self._directory() != self._log_of_commits:
+                raise gone(str(self))
         self._last.added(now.step, now.print, before + 1)
 
     def _application(self, found: TableDelivery) -> str:

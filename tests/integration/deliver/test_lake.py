@@ -4,10 +4,13 @@ said in one sentence."""
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -128,6 +131,26 @@ def test_a_full_disk_is_said_and_waited_out(life: LakeLife, tmp_path: Path) -> N
         running.result(120)
         assert progress.facts.state is DeliveryState.STOPPED
         _check(life, *EVERY)
+
+
+def test_a_share_that_goes_away_just_behind_a_commit_is_waited_out(
+    log: StepsMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the commits of a table of Delta Lake lie is looked at once more behind each."""
+    life = LakeLife(log.settings, "delta", tmp_path / "rows", until=STEPS).fresh()
+    commit = life.path / "_delta_log" / f"{3:020}.json"
+    stat, failed = Path.stat, []
+
+    def fails_once(self: Path, **how: Any) -> os.stat_result:
+        if self.name == "_delta_log" and not failed and commit.exists():
+            failed.append(str(self))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(self))
+        return stat(self, **how)
+
+    monkeypatch.setattr(Path, "stat", fails_once)
+    progress = live(life)
+    assert (len(failed), progress.facts.errors) == (1, 1)
+    _check(life, *EVERY)
 
 
 def test_void_steps_halt_it(life: LakeLife, settings: ClusterSettings, topic_factory: TopicFactory) -> None:

@@ -29,6 +29,7 @@ from tests.support.postgres import Database
 KILLS, RACES = 100, 40
 STEPS = 40
 _SEED = secrets.randbits(32)
+KINDS = pytest.mark.parametrize("keys", [(), ("key",)], ids=["append", "upsert"])
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def _check(database: Database, keys: tuple[str, ...], step: int) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("keys", [(), ("key",)], ids=["append", "upsert"])
+@KINDS
 def test_a_hundred_deaths(log: StepsMaker, database: Database, keys: tuple[str, ...]) -> None:
     dice = random.Random(_SEED)
     print(f"seed {_SEED}")  # noqa: T201 - shown by pytest when a test fails
@@ -76,15 +77,16 @@ def test_a_hundred_deaths(log: StepsMaker, database: Database, keys: tuple[str, 
 
 @pytest.mark.heavy
 @pytest.mark.timeout(3_600)
-def test_forty_races(log: StepsMaker, database: Database) -> None:
+@KINDS
+def test_forty_races(log: StepsMaker, database: Database, keys: tuple[str, ...]) -> None:
     """Three at a time take the delivery from each other as fast as they can: nobody is waited for."""
-    _make(database, ())
-    life = Life(log.settings, database.url, until=0, silence_s=0.0)
+    _make(database, keys)
+    life = Life(log.settings, database.url, until=0, silence_s=0.0, keys=keys)
     for number in range(RACES):
         step = number % STEPS + 1
         racers = [start(dataclasses.replace(life, until=step, name=name)) for name in ("one", "two", "three")]
         assert [ended(each) for each in racers] == [0, 0, 0]
-        _check(database, (), step)
+        _check(database, keys, step)
     (fence,) = itertools.chain(*database.run("SELECT fence FROM kcontrol_steps"))
     assert fence >= 3 * RACES
 

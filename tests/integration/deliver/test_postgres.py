@@ -42,6 +42,7 @@ from tests.support.small_disk import BALLAST, fill, small_disk
 STEPS = 8
 APPEND = f"CREATE TABLE {TABLE} (step bigint, key int, value bigint)"
 UPSERT = f"CREATE TABLE {TABLE} (step bigint, key int PRIMARY KEY, value bigint)"
+KINDS = pytest.mark.parametrize("keys", [(), ("key",)], ids=["append", "upsert"])
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,17 @@ def life(log: StepsMaker, database: Database) -> Life:
 
 def _rows(database: Database) -> list[tuple[int, ...]]:
     return database.run(f"SELECT step, key, value FROM {TABLE} ORDER BY 1, 2, 3")
+
+
+def _made(life: Life, database: Database, keys: tuple[str, ...]) -> Life:
+    """With its table."""
+    database.run(UPSERT if keys else APPEND)
+    return dataclasses.replace(life, keys=keys)
+
+
+def _expected(keys: tuple[str, ...]) -> list[tuple[int, int, int]]:
+    """Of all steps."""
+    return expected_newest(STEPS) if keys else expected_rows(range(1, STEPS + 1))
 
 
 def _record(database: Database) -> tuple[object, ...]:
@@ -83,42 +95,48 @@ def test_the_newest_row_of_each_key_takes_the_place_of_older_ones(life: Life, da
     assert _rows(database) == expected_newest(STEPS)
 
 
-def test_deliverers_may_die_at_each_arrow(life: Life, database: Database) -> None:
+@KINDS
+def test_deliverers_may_die_at_each_arrow(life: Life, database: Database, keys: tuple[str, ...]) -> None:
     """One after the other on the same table."""
-    database.run(APPEND)
+    life = _made(life, database, keys)
     for point in POINTS:
         died = start(
             dataclasses.replace(life, at=point, nth=1 if point in ("connected", "taken", "committed") else 2)
         )
         assert ended(died) == -signal.SIGKILL, point
     live(life)
-    assert _rows(database) == expected_rows(range(1, STEPS + 1))
+    assert _rows(database) == _expected(keys)
 
 
-def test_two_at_once_stand_in_line(life: Life, database: Database) -> None:
-    database.run(APPEND)
+@KINDS
+def test_two_at_once_stand_in_line(life: Life, database: Database, keys: tuple[str, ...]) -> None:
+    life = _made(life, database, keys)
     both = [start(dataclasses.replace(life, name=name)) for name in ("one", "two")]
     assert [ended(each) for each in both] == [0, 0]
-    assert _rows(database) == expected_rows(range(1, STEPS + 1))
+    assert _rows(database) == _expected(keys)
 
 
+@KINDS
 @pytest.mark.parametrize("point", ["taken", "begun"])
-def test_a_zombie_applies_nothing_any_more(life: Life, database: Database, point: str) -> None:
+def test_a_zombie_applies_nothing_any_more(
+    life: Life, database: Database, point: str, keys: tuple[str, ...]
+) -> None:
     """It stands still, with its session, for longer than another waits: before a step, or within its transaction, which
     the server then ends."""
-    database.run(APPEND)
+    life = _made(life, database, keys)
     short = dataclasses.replace(life.limits, statement_s=3, lock_s=1)
     life = dataclasses.replace(life, silence_s=0.5, limits=short)
-    zombie = start(dataclasses.replace(life, at=point, signal=signal.SIGSTOP, name="zombie"))
+    # By upserts of all steps again it would bring the rows to what they are; by those of the first two, back.
+    zombie = start(dataclasses.replace(life, until=2, at=point, signal=signal.SIGSTOP, name="zombie"))
     until_stopped(zombie)
     live(dataclasses.replace(life, name="heir"))
-    assert _rows(database) == expected_rows(range(1, STEPS + 1))
+    assert _rows(database) == _expected(keys)
     ((fence, holder),) = database.run("SELECT fence, holder FROM kcontrol_steps")
     assert fence >= 2
     assert holder.startswith("heir:")
     wake(zombie)
     assert ended(zombie) == 0
-    assert _rows(database) == expected_rows(range(1, STEPS + 1))
+    assert _rows(database) == _expected(keys)
 
 
 def test_the_database_may_go_away_and_come_back(

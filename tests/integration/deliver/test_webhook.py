@@ -106,18 +106,44 @@ def test_what_passes_is_waited_out_with_the_same_requests(
     assert all(each.body == same[each.key] for each in [*hook.taken, *hook.others])
 
 
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (Answer(422, text="no column key"), "refused with 422: no column key. Its step was not taken"),
+        (Answer(401, {"WWW-Authenticate": "Bearer"}, "who are you?"), "refused with 401: who are you?"),
+        (Answer(403), "refused with 403. Its step was not taken"),
+        (Answer(302, {"Location": "/elsewhere"}), "answered 302, to /elsewhere. A POST does not follow"),
+        (Answer(308, {"Location": "/elsewhere"}), "give the address itself"),
+    ],
+    ids=["422", "401", "403", "302", "308"],
+)
 def test_who_refuses_halts_it_and_the_step_comes_whole_when_it_is_started_again(
-    log: StepsMaker, hook: Receiver, tmp_path: Path
+    log: StepsMaker, hook: Receiver, tmp_path: Path, answer: Answer, sentence: str
 ) -> None:
-    hook.answers.extend([Answer(204), Answer(422, text="no column key")])
+    hook.answers.extend([Answer(204), answer])
     asked = _asked(log, tmp_path, hook, "--start", "1")
     ended = run_kcontrol(*asked, cwd=tmp_path)
     assert ended.returncode == DeliveryHaltedError.exit_code, ended.stderr
     assert "step 1, partition 1, offsets" in ended.stderr
-    assert "refused with 422: no column key" in ended.stderr
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr
     with KcontrolProcess(*_asked(log, tmp_path, hook), log=tmp_path / "log", cwd=tmp_path):
         hook.until(1)
     assert [each.said["partition"] for each in hook.taken[:3]] == [0, 0, 1]
+    assert {each.path for each in [*hook.taken, *hook.others]} == {"/hooks/orders"}
+
+
+def test_a_receiver_without_room_is_waited_for(log: StepsMaker, hook: Receiver, tmp_path: Path) -> None:
+    """As one whose disk is full says it."""
+    hook.answers.extend([Answer(204), *(Answer(507, text="no room left") for _ in range(3))])
+    asked = _asked(log, tmp_path, hook, "--start", "1", "--longest-wait", "1")
+    with KcontrolProcess(*asked, log=tmp_path / "log", cwd=tmp_path) as process:
+        process.says("answered 507: no room left; trying again")
+        hook.until(2)
+        process.says("the delivery goes on after")
+        assert process.terminate() == 0
+    assert hook.rows()[: len(_values(1, 2))] == _values(1, 2)
+    assert len(hook.others) == 3
 
 
 def test_another_goes_on_and_who_wakes_up_stands_by(log: StepsMaker, hook: Receiver, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.integration.deliver.lives import (
     TABLE,
     Life,
     ended,
+    expected_newest,
     expected_rows,
     log_of,
     start,
@@ -41,9 +42,9 @@ def log(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
     return log_of(range(1, MORE * ZOMBIES + 1), settings, topic_factory)
 
 
-def _race(life: Life | LakeLife, at: str, *, wakes_early: bool) -> None:
-    """A zombie and its heir, until both are at the step."""
-    zombie = start(dataclasses.replace(life, at=at, signal=signal.SIGSTOP))
+def _race(life: Life | LakeLife, at: str, *, wakes_early: bool, short_by: int = 0) -> None:
+    """A zombie and its heir, until both are at the step. short_by: so many steps before that the zombie ends."""
+    zombie = start(dataclasses.replace(life, until=life.until - short_by, at=at, signal=signal.SIGSTOP))
     until_stopped(zombie)
     heir = start(life)
     if not wakes_early:
@@ -52,15 +53,19 @@ def _race(life: Life | LakeLife, at: str, *, wakes_early: bool) -> None:
     assert (ended(heir), ended(zombie)) == (0, 0), at
 
 
-def test_forty_zombies_at_a_database(log: StepsMaker, database: Database) -> None:
+@pytest.mark.parametrize("keys", [(), ("key",)], ids=["append", "upsert"])
+def test_forty_zombies_at_a_database(log: StepsMaker, database: Database, keys: tuple[str, ...]) -> None:
     dice = seeded()
-    database.run(f"CREATE TABLE {TABLE} (step bigint, key int, value bigint)")
+    primary = " PRIMARY KEY" if keys else ""
+    database.run(f"CREATE TABLE {TABLE} (step bigint, key int{primary}, value bigint)")
     short = SessionLimits(statement_s=1, lock_s=1)
     for number in range(1, ZOMBIES + 1):
-        life = Life(log.settings, database.url, until=MORE * number, silence_s=0.2, limits=short)
-        _race(life, dice.choice(POINTS), wakes_early=dice.random() < 0.5)
+        last = MORE * number
+        life = Life(log.settings, database.url, until=last, keys=keys, silence_s=0.2, limits=short)
+        # Upserts of all steps that the heir has brought would leave nothing to see.
+        _race(life, dice.choice(POINTS), wakes_early=dice.random() < 0.5, short_by=1 if keys else 0)
         rows = database.run(f"SELECT step, key, value FROM {TABLE} ORDER BY 1, 2, 3")
-        assert rows == expected_rows(range(1, MORE * number + 1))
+        assert rows == (expected_newest(last) if keys else expected_rows(range(1, last + 1)))
 
 
 @pytest.mark.parametrize("kind", ["delta", "parquet", "iceberg"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from kcontrol.adapters.lake.delta import FORGETS, DeltaSteps
 from kcontrol.core.step.following import Applied
-from kcontrol.errors import DeliveryHaltedError
+from kcontrol.errors import DeliveryHaltedError, TargetAwayError
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
 
@@ -118,3 +121,26 @@ def test_a_table_that_was_restored_to_what_has_its_last_step_goes_on(tmp_path: P
         assert table.read() == Applied("p", "log", 2, "print 2")
     running.add(Applied("p", "log", 3, "print 3"), 0, iter([_rows(3)]))
     assert sorted(DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+def test_a_share_that_goes_away_just_behind_a_commit_is_away_and_has_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path = tmp_path / "table"
+    table = _delivered(path, 1)
+    table.read()
+    stat = Path.stat
+
+    def of_a_share(self: Path, **how: Any) -> os.stat_result:
+        if self.name == "_delta_log":
+            raise OSError(code, os.strerror(code), str(self))
+        return stat(self, **how)
+
+    with monkeypatch.context() as away:
+        away.setattr(Path, "stat", of_a_share)
+        with pytest.raises(TargetAwayError, match=os.strerror(code)):
+            table.add(Applied("p", "log", 2, "print 2"), 0, iter([_rows(2)]))
+    table.open()
+    assert table.read() == Applied("p", "log", 2, "print 2")
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()) == [1, 2]

@@ -39,7 +39,8 @@ export function deliveries({ deliveries: known }) {
 const keyOf = (each) => `${each.output} ${each.kind} ${each.target}`;
 
 function target(each) {
-  return [`${each.kind} ${each.target}`, each.address && h("span", { class: "sub" }, ` at ${each.address}`)];
+  const at = each.address && h("span", { class: "sub" }, ` at ${each.address}`);
+  return [`${each.kind} ${each.target}`, at, `, ${words(each.guarantee)}`];
 }
 
 /** Of one that says nothing any more it is not known whether it is still as it said. */
