@@ -121,7 +121,6 @@ def test_a_bad_line_of_json_goes_where_the_input_says_with_the_place_and_the_rea
         await stepper.engine.open(0, create=True)
         assert (await stepper.replay(1)).skipped == boundary.skipped
 
-    more = {} if handled == "halt" else {"dead_letter_topic": topic_factory("dead")}
     source = FileInput(
         "lines",
         path=str(file),
@@ -129,7 +128,7 @@ def test_a_bad_line_of_json_goes_where_the_input_says_with_the_place_and_the_rea
         schema="customer STRING, amount INT",
         max_line_bytes=100,
         on_bad_record=handled,  # type: ignore[arg-type]
-        **more,
+        dead_letter_topic=None if handled == "halt" else topic_factory("dead"),
     )
     scenario = halts if handled == "halt" else goes_on
     run_scenario([rows], scenario, {}, {"out": (1, {"value_format": "json"})}, generated=[source])
