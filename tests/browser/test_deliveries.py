@@ -1,4 +1,4 @@
-"""Deliveries on the page of a pipeline, and what kind its inputs are of."""
+"""Deliveries on the page of a pipeline."""
 
 from __future__ import annotations
 

@@ -167,17 +167,33 @@ def taken_back() -> History:
     play = Play(2, checkpoints=1)
     play.until(lambda fleet: len(fleet.world.saved) >= 2)
     play.steps(2)
-    stop(play.fleet)
-    for node in range(2):
-        play.fleet.kill_node(node)
-    world = play.fleet.world
-    oldest = world.checkpoints[0].step
-    assert write_reset(world, Random(2), Counter(), to_step=oldest)
-    for node in range(2):
-        play.fleet.start_node(node)
-    play.fleet.want(DesiredMode.RUNNING)
+    _go_back(play.fleet)
     play.steps(3)
     return play.history()
+
+
+def taken_back_twice() -> History:
+    """A reset, and then one over it, to a step before that which the first has gone back to: the first is void like the steps
+    around it; and the steps after both. There is no checkpoint."""
+    play = Play(2)
+    play.steps(5)
+    _go_back(play.fleet, to_step=3)
+    play.steps(2)
+    _go_back(play.fleet, to_step=2)
+    play.steps(3)
+    return play.history()
+
+
+def _go_back(fleet: Fleet, to_step: int = 0) -> None:
+    """0: to the oldest checkpoint that is there once all has stopped."""
+    stop(fleet)
+    for node in range(2):
+        fleet.kill_node(node)
+    back = to_step or fleet.world.checkpoints[0].step
+    assert write_reset(fleet.world, Random(2), Counter(), to_step=back)
+    for node in range(2):
+        fleet.start_node(node)
+    fleet.want(DesiredMode.RUNNING)
 
 
 def broken_by_a_gap() -> History:
@@ -229,6 +245,7 @@ SCENARIOS: dict[str, Callable[[], History]] = {
     "skipped": skipped,
     "added-partition-and-then-more-nodes": added_partition_and_then_more_nodes,
     "taken-back": taken_back,
+    "taken-back-twice": taken_back_twice,
     "broken-by-a-gap": broken_by_a_gap,
     "broken-by-two-attempts": broken_by_two_attempts,
     "broken-by-input-read-twice": broken_by_input_read_twice,

@@ -1,4 +1,5 @@
-"""A bad deployment is taken back: the pipeline goes on from the last step that was right, as if it had never been."""
+"""A bad deployment is taken back, by the commands of docs/howto/reset.md: the pipeline goes on from the last step that was
+right, as if it had never been."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ from typing import Any
 import pytest
 
 import kcontrol
+from kcontrol.cli.inputs import asked_by
 from kcontrol.errors import StepsVoidedError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.docs.blocks import blocks_of
+from tests.docs.expected import missing
+from tests.docs.reading import commands
 from tests.integration.story import Story
 from tests.support.orders import CUSTOMERS, PIPELINE_FILE
 from tests.support.patience import HANG_S
@@ -21,6 +26,12 @@ from tests.support.processes import KcontrolProcess, objects
 
 pytestmark = pytest.mark.timeout(3_600)
 
+_COMMANDS, LINE = (
+    block.text
+    for block in blocks_of("docs/howto/reset.md")
+    if block.argument == "tests/integration/test_reset.py"
+)
+STEPS, STOP, PLAN, RESET, RUN = commands(_COMMANDS)
 RIGHT, WRONG = "", "1"
 """What the deployment makes of amounts: see `LIE` in the pipeline's file."""
 
@@ -54,7 +65,7 @@ class Deployed:
         self.runs += 1
         log = self.story.directory / f"run-{self.runs}.log"
         env = {**self.story.env, "ORDERS_LIE": lie}
-        command = ("run", str(PIPELINE_FILE), "--master", "local[2]")
+        command = (*self.of_page(RUN), "--master", "local[2]")
         with KcontrolProcess(*command, env=env, cwd=self.story.directory, log=log) as process:
             for _ in range(kills):
                 before = self._committed()
@@ -62,7 +73,7 @@ class Deployed:
                 self._until_after(before)
                 process.restart()
             self.orders.until_done("all is committed", KILLED_S)
-            stopped = self.story.command("stop", self.orders.name, "--json")
+            stopped = self.story.command(*self.of_page(STOP))
             assert stopped.returncode == 0, stopped.stderr
         return self._committed()
 
@@ -73,11 +84,16 @@ class Deployed:
         steps = self.orders.steps()
         return int(steps[-1]["step"]) if steps else 0
 
-    def reset(self, to_step: int, *options: str) -> CompletedProcess[str]:
-        return self.story.command("reset", self.orders.name, "--to-step", str(to_step), "--json", *options)
+    def of_page(self, command: list[str], to_step: int = 0) -> list[str]:
+        """A command of the page, as it is of this pipeline."""
+        here = {"shop": self.orders.name, "shop.py": str(PIPELINE_FILE), "42": str(to_step)}
+        return [here.get(word, word) for word in command[1:]]
 
-    def went_back(self, to_step: int, *options: str) -> dict[str, Any]:
-        done = self.reset(to_step, *options)
+    def reset(self, to_step: int, command: list[str] = RESET) -> CompletedProcess[str]:
+        return self.story.command(*self.of_page(command, to_step), "--json")
+
+    def went_back(self, to_step: int, command: list[str] = RESET) -> dict[str, Any]:
+        done = self.reset(to_step, command)
         assert done.returncode == 0, done.stderr
         said: dict[str, Any] = json.loads(done.stdout)
         return said
@@ -144,18 +160,20 @@ def test_a_bad_deployment_is_taken_back(settings: ClusterSettings, tmp_path: Pat
 
         refused = deployed.reset(bad + 1)
         assert (refused.returncode, "has no step" in refused.stderr) == (2, True), refused.stderr
-        planned = deployed.went_back(good, "--plan")
+        planned = deployed.went_back(good, PLAN)
         assert (planned["reset"], planned["void_from"], planned["void_to"]) == (False, good + 1, bad)
         assert len(deployed.orders.steps()) == bad
-        said = deployed.went_back(good, "--why", "one too many")
+        said = deployed.went_back(good)
         assert (said["reset"], said["step"], said["rerun_steps"]) == (True, bad + 1, 0)
         assert said["void_records"][deployed.orders.topic("totals")] > 0
+        printed = deployed.story.command(*deployed.of_page(STEPS)).stdout
+        assert missing(LINE.replace("ana@host-3", asked_by()), printed) is None, printed
         again = deployed.reset(good)
         assert (again.returncode, "already" in again.stderr) == (2, True), again.stderr
 
         last = deployed.run(RIGHT, 60)
         assert last > bad + 1
-        with pytest.raises(StepsVoidedError, match="one too many") as void:
+        with pytest.raises(StepsVoidedError, match="wrong rate since 10:12") as void:
             list(reader)
         assert (void.value.first, void.value.last, void.value.next_step) == (good + 1, bad, bad + 2)
         assert next(reader).number == bad + 2

@@ -7,7 +7,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kcontrol.adapters.metrics.catalogue import CATALOGUE
 from kcontrol.adapters.metrics.metric import Where
-from kcontrol.core.model import Checkpoint, InputDesired, NodePhase, Replaying, SavedPart, SkippedRange
+from kcontrol.core.model import (
+    Checkpoint,
+    InputDesired,
+    InputSchema,
+    NodePhase,
+    OutputSchema,
+    Replaying,
+    SavedPart,
+    SkippedRange,
+)
 from kcontrol.views.signs_of_life import SignsOfLife
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
 from tests.support.http_world import LED
@@ -117,6 +126,20 @@ def test_what_kafka_has_of_the_input_of_a_replay_is_asked_or_absent(run: Run) ->
         [shown] = (await api.get("/v1/pipelines/p"))["status"]["replay"]
         assert shown["left"] == left
         assert bool(shown["unknown"]) == (left is None)
+
+    run(scenario)
+
+
+def test_schemas_of_a_registry_are_counted_by_what_uses_them(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.seen(await api.told.say(InputSchema("p", 0, 3, 1, "AVRO", "{}", ())))
+        found = await samples(api)
+        assert [value(found, "kcontrol_schemas", use=use) for use in ("input", "output")] == [1, 0]
+        await api.told.say(InputSchema("p", 0, 7, 2, "AVRO", "{}", ()))
+        await api.seen(await api.told.say(OutputSchema("p", "out", 9, "out-value", "JSON", "{}")))
+        found = await samples(api)
+        assert [value(found, "kcontrol_schemas", use=use) for use in ("input", "output")] == [2, 1]
 
     run(scenario)
 

@@ -9,16 +9,27 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from kcontrol import FileInput, KafkaInput, KafkaOutput, Pipeline
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.kafka.write.writer import TransactionWriter
 from kcontrol.apps.submit import submit
-from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, Reset, StepBoundary, Token
+from kcontrol.core.model import (
+    Checkpoint,
+    Layout,
+    OutputLayout,
+    OutputSlice,
+    PipelineSpec,
+    Reason,
+    Reset,
+    StepBoundary,
+    Token,
+)
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
@@ -51,13 +62,15 @@ class StepsMaker:
         self.queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
         self.spec = asyncio.run(submit(self.settings, self.pipeline, self.queries))
 
-    def step(self, number: int, outputs: Mapping[str, Rows], *, forget: Sequence[str] = ()) -> StepBoundary:
-        """A committed step, which is seen by every reader."""
+    def step(
+        self, number: int, outputs: Mapping[str, Rows], *, forget: Sequence[str] = (), **more: Any
+    ) -> StepBoundary:
+        """A committed step, which is seen by every reader. more: of its boundary."""
 
         async def make(transaction: KafkaTransaction) -> StepBoundary:
             producer = await self.begin(transaction)
             slices = await asyncio.to_thread(self.write, producer, number, outputs)
-            boundary = self.boundary(number, producer, slices)
+            boundary = replace(self.boundary(number, producer, slices), **more)
             await commit_at_end(self.settings, transaction, producer, boundary, forget)
             return boundary
 
@@ -85,6 +98,27 @@ class StepsMaker:
             return made
 
         return asyncio.run(self._with_transaction(make))
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """A committed checkpoint."""
+
+        async def make(transaction: KafkaTransaction) -> None:
+            producer = await self.begin(transaction)
+            await commit_at_end(self.settings, transaction, producer, checkpoint)
+
+        asyncio.run(self._with_transaction(make))
+
+    def define(self, spec: PipelineSpec) -> None:
+        """The definition is this one from now on; of another pipeline: there is one more."""
+
+        async def say() -> None:
+            control = await KafkaControlLog.open(self.settings, spec.pipeline)
+            try:
+                await control.append([spec])
+            finally:
+                await control.close()
+
+        asyncio.run(say())
 
     async def begin(self, transaction: KafkaTransaction) -> tuple[int, int]:
         producer = await transaction.init_producer(TRANSACTION_MS)

@@ -32,6 +32,7 @@ from tests.support.topics import create_topic
 
 Scenario = Callable[[Stepper], Awaitable[None]]
 RunScenario = Callable[..., None]
+Play = Callable[..., None]
 MakeCluster = Callable[..., Cluster]
 
 
@@ -66,9 +67,28 @@ def cluster(spark: SparkSession, tmp_path: Path) -> Iterator[MakeCluster]:
 
 
 @pytest.fixture
-def run_scenario(
-    spark: SparkSession, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
-) -> RunScenario:
+def play(spark: SparkSession, settings: ClusterSettings, tmp_path: Path) -> Play:
+    """`play(pipeline, scenario)` awaits `scenario(stepper)` with an engine of a pipeline whose topics are there."""
+
+    def run(pipeline: Pipeline, scenario: Scenario, allow_nondeterministic: bool = False) -> None:
+        create_topic(settings, Names(settings.prefix).steps_topic(pipeline.name))
+
+        async def body() -> None:
+            stepper = Stepper(
+                spark, settings, pipeline, tmp_path, allow_nondeterministic=allow_nondeterministic
+            )
+            try:
+                await scenario(stepper)
+            finally:
+                await stepper.close()
+
+        asyncio.run(body())
+
+    return run
+
+
+@pytest.fixture
+def run_scenario(play: Play, topic_factory: TopicFactory) -> RunScenario:
     """`run_scenario(queries, scenario, inputs={name: partitions}, ...)` makes topics, a pipeline and its
     engine, then awaits `scenario(stepper)`.
 
@@ -105,18 +125,7 @@ def run_scenario(
         )
         for query in queries:
             pipeline.query(query)
-        create_topic(settings, Names(settings.prefix).steps_topic(pipeline.name))
-
-        async def body() -> None:
-            stepper = Stepper(
-                spark, settings, pipeline, tmp_path, allow_nondeterministic=allow_nondeterministic
-            )
-            try:
-                await scenario(stepper)
-            finally:
-                await stepper.close()
-
-        asyncio.run(body())
+        play(pipeline, scenario, allow_nondeterministic)
 
     return run
 

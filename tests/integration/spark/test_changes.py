@@ -103,6 +103,52 @@ def test_changes_become_the_newest_row_of_each_key_and_deletions_tombstones(
     run_scenario([newest], scenario, inputs, {"out": (1, out)})
 
 
+def test_changes_that_come_out_of_order_are_ordered_by_the_column_that_is_named(
+    run_scenario: RunScenario,
+) -> None:
+    """Within a step, and against what state has of steps before."""
+
+    def newest(changes: Any) -> Any:
+        rows = kcontrol.newest_rows(changes, "id", order_by="lsn")
+        return {"out": kcontrol.output(rows.drop("op"), "update")}
+
+    def said(lsn: int, op: str, number: int, name: str) -> tuple[None, bytes]:
+        row = person(number, name)
+        before, after = (row, None) if op == "d" else (None, row)
+        return None, json.dumps({"lsn": lsn, "op": op, "before": before, "after": after}).encode()
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        late = [
+            said(3, "u", 1, "third"),
+            said(1, "c", 1, "first"),
+            said(9, "d", 2, "b"),
+            said(8, "u", 2, "b"),
+        ]
+        stepper.produce("changes", [*late, said(4, "c", 3, "old")])
+        await stepper.step()
+        later = [said(2, "u", 1, "second"), said(7, "c", 2, "b"), said(10, "u", 3, "new")]
+        stepper.produce("changes", [*later, said(5, "u", 3, "older")], partition=1)
+        await stepper.step()
+        found = [
+            (each.step, each.key, json.loads(each.value or b"null")) for each in stepper.committed("out")
+        ]
+        expected: list[tuple[int, bytes, Any]] = [
+            (step, key, row)
+            for step, name in ((1, "old"), (2, "new"))
+            for key, row in ((b"1", person(1, "third")), (b"2", None), (b"3", person(3, name)))
+        ]
+        assert sorted(found, key=lambda each: each[:2]) == expected
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2):
+            await stepper.replay(step)
+
+    ddl = "before struct<id int, name string>, after struct<id int, name string>, op string, lsn bigint"
+    inputs = {"changes": (2, {"value_format": "json", "schema": ddl})}
+    out = {"value_format": "json", "key": "id", "deleted_by": "deleted"}
+    run_scenario([newest], scenario, inputs, {"out": (1, out)})
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

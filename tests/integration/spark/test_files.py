@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from kcontrol import FileInput
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
+from tests.conftest import TopicFactory
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.support.files_server import serving_files
@@ -77,6 +78,60 @@ def test_each_line_is_in_the_step_of_its_first_byte_and_a_replay_reads_it_again(
     run_scenario(
         [rows], scenario, {}, {"out": (2, {"value_format": "json"})}, plan_once=plan_once, generated=[source]
     )
+
+
+BAD_JSON = [
+    (b'{"customer":"bob",', "not valid JSON for the schema"),
+    (b'[{"customer":"eve","amount":2}]', "not valid JSON for the schema"),
+    (b'{"customer":"max","amount":"two"}', "not valid JSON for the schema"),
+    (b'{"customer":"\xff","amount":5}', "not valid JSON for the schema"),
+    (b'{"customer":"' + b"g" * 200 + b'"}', "it has 215 bytes, more than max_line_bytes = 100"),
+]
+
+
+@pytest.mark.parametrize("handled", ["halt", "dead_letter"])
+def test_a_bad_line_of_json_goes_where_the_input_says_with_the_place_and_the_reason(
+    run_scenario: RunScenario, topic_factory: TopicFactory, tmp_path: Path, handled: str
+) -> None:
+    file = tmp_path / "a.ndjson"
+    first = b'{"customer":"ann","amount":1}'
+    wrong = [line for line, _ in BAD_JSON]
+    file.write_bytes(b"\n".join([first, *wrong, b'{"customer":"zoe","amount":7}', b""]))
+    size, begins = file.stat().st_size, len(first) + 1
+
+    async def halts(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        said = (
+            rf"a\.ndjson at offset {begins} is no record of value_format='json' by the schema: not valid JSON"
+        )
+        with pytest.raises(StepFailedError, match=said) as failed:
+            await stepper.step({("lines", 0): begins + len(wrong[0]) + 1})
+        assert failed.value.kind is FailureKind.QUERY
+
+    async def goes_on(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        boundary = await stepper.step({("lines", 0): size})
+        assert [(row["customer"], row["amount"]) for row in seen(stepper)] == [("ann", 1), ("zoe", 7)]
+        letters = stepper.committed("lines.dead_letter")
+        told = [{name: value.decode() for name, value in row.headers if name != "step"} for row in letters]
+        assert [(row.value or b"")[:14] for row in letters] == [line[:14] for line in wrong]
+        assert [each["kcontrol.error"].partition(": ")[0] for each in told] == [why for _, why in BAD_JSON]
+        assert {each["kcontrol.file"] for each in told} == {str(file)}
+        assert told[0]["kcontrol.offset"] == str(begins)
+        await stepper.engine.open(0, create=True)
+        assert (await stepper.replay(1)).skipped == boundary.skipped
+
+    source = FileInput(
+        "lines",
+        path=str(file),
+        value_format="json",
+        schema="customer STRING, amount INT",
+        max_line_bytes=100,
+        on_bad_record=handled,  # type: ignore[arg-type]
+        dead_letter_topic=None if handled == "halt" else topic_factory("dead"),
+    )
+    scenario = halts if handled == "halt" else goes_on
+    run_scenario([rows], scenario, {}, {"out": (1, {"value_format": "json"})}, generated=[source])
 
 
 BAD = b'ann,1\n"bob\neve,two\nmax,3,4\n\xff,5\nlong' + b"g" * 200 + b',6\nzoe,"7"\n"o""k",8\n'

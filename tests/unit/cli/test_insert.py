@@ -58,3 +58,25 @@ def test_an_empty_id_is_not_made_up_for(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(done.exception, ConfigurationError)
     assert "must be 1 to 255 printable ASCII characters" in str(done.exception)
     assert not asked
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("gone.csv", "No such file or directory"), (".", "Is a directory")]
+)
+def test_a_file_that_can_not_be_read_is_named_before_anybody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    asked: list[object] = []
+
+    async def insert(*given: object) -> Pushed:
+        asked.append(given)
+        raise RetriableError("is never asked")
+
+    monkeypatch.setattr(command, "_insert", insert)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(
+        command.insert, ["p", "in", name, "--format", "csv", "--bootstrap-servers", "h:1"]
+    )
+    assert isinstance(done.exception, ConfigurationError)
+    assert str(done.exception) == f"{name}: can't be read: {why}"
+    assert not asked
