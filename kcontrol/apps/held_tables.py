@@ -18,8 +18,10 @@ from kcontrol.apps.warm_up import can_be_opened_twice
 from kcontrol.core.log.steps_view import StepsView
 
 MOST_STEPS = 400
-"""For one request: a store has a new table every ten steps."""
+"""For one request: a store has a new table every ten steps, and with each snapshot."""
 AGAIN_S, HOLD_MS = 2.0, 10_000
+WAITED_PARTS = 15
+"""Whoever has waited for long may wait for longer: a snapshot in each such part of the time that was waited so far."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class HeldTables:
         """care: None: this process has no state."""
         self._care, self._monotonic_s = care, monotonic_s
         self._request_id, self._from_step, self._last_s = "", 0, float("-inf")
+        self._ready_s: float | None = None
+        """Since when this process only waits for others."""
+        self._snapshot_s = 0.0
         self._asking: asyncio.Task[None] | None = None
 
     def look(self, request_id: str, steps: StepsView, *, is_ready: bool) -> None:
@@ -49,12 +54,22 @@ class HeldTables:
             return
         if request_id != self._request_id:
             self._request_id, self._from_step, self._last_s = request_id, steps.step, float("-inf")
+            self._ready_s = None
         now_s = self._monotonic_s()
         is_asking = self._asking is not None and not self._asking.done()
         if is_asking or now_s - self._last_s < AGAIN_S or steps.step - self._from_step > MOST_STEPS:
             return
         self._last_s = now_s
-        self._asking = asyncio.create_task(self._ask(care, snapshots=is_ready))
+        self._asking = asyncio.create_task(self._ask(care, snapshots=is_ready and self._is_due(now_s)))
+
+    def _is_due(self, now_s: float) -> bool:
+        """Whether the next version is to be a snapshot."""
+        if self._ready_s is None:
+            self._ready_s = now_s
+        elif now_s - self._snapshot_s < (now_s - self._ready_s) / WAITED_PARTS:
+            return False
+        self._snapshot_s = now_s
+        return True
 
     async def _ask(self, care: TableCare, *, snapshots: bool) -> None:
         await asyncio.to_thread(care.hold, HOLD_MS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from kcontrol.apps import warm_up
-from kcontrol.apps.held_tables import AGAIN_S, HOLD_MS, MOST_STEPS, HeldTables, TableCare
+from kcontrol.apps.held_tables import AGAIN_S, HOLD_MS, MOST_STEPS, WAITED_PARTS, HeldTables, TableCare
 from kcontrol.core.log.steps_view import StepsView
 from tests.unit.core.made import boundary, checkpoint
 
@@ -72,6 +73,25 @@ def test_much_state_is_held_again_and_again(run: Any) -> None:
 def test_snapshots_are_asked_for_by_who_only_waits_for_others(run: Any) -> None:
     async def scenario(state: _State) -> None:
         assert await state.looked(at(5, LARGE), is_ready=True) == READY
+
+    run(scenario)
+
+
+def test_whoever_waits_for_long_asks_for_fewer_snapshots(run: Any) -> None:
+    """Each is a table more, which is not merged."""
+
+    async def scenario(state: _State) -> None:
+        taken = []
+        for look in range(int(600 / AGAIN_S)):
+            state.now_s = 100.0 + look * AGAIN_S
+            if await state.looked(at(5, LARGE), is_ready=True) == READY:
+                taken.append(look * AGAIN_S)
+        assert taken[:10] == [number * AGAIN_S for number in range(10)]
+        assert all(
+            0 <= after - before - after / WAITED_PARTS < 2 * AGAIN_S for before, after in pairwise(taken[15:])
+        )
+        assert len(taken) < 80
+        assert await state.looked(at(5, LARGE), "l2", is_ready=True) == READY, "of another request"
 
     run(scenario)
 
