@@ -16,8 +16,8 @@ pipeline = kcontrol.Pipeline(
     inputs=[
         kcontrol.FileInput(
             "lines",
-            path=os.environ["BENCH_DIRECTORY"],
-            pattern="*.ndjson",
+            path=os.environ["BENCH_LINES"],
+            pattern=os.environ["BENCH_PATTERN"] or None,
             value_format="json",
             schema=work.SCHEMA,
         )

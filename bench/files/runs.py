@@ -15,20 +15,21 @@ from bench.topics import create_topics, delete_topics
 from examples import processes
 
 APP, PIPELINE_FILE = Path(__file__).with_name("spark_app.py"), Path(__file__).with_name("pipeline.py")
+PATTERN = "*.ndjson"
 RUN_TIMEOUT_S = 600
 
 
-def run_kcontrol(
-    places: Places, directory: Path, sink: str, files: int, step_bytes: int
-) -> list[MeasuredStep]:
-    """Raises RuntimeError when it stands still, or has lost records."""
+def run_kcontrol(places: Places, lines: str, sink: str, files: int, step_bytes: int) -> list[MeasuredStep]:
+    """lines: the directory, or the URL of all of its files in one. Raises RuntimeError when it stands still, or has lost
+    records."""
     create_topics(places.bootstrap_servers, sink, partitions=places.partitions)
     try:
         with tempfile.TemporaryDirectory(prefix="bench-kcontrol-") as scratch:
             home = Path(scratch)
             environment = {
                 "BENCH_PIPELINE": sink,
-                "BENCH_DIRECTORY": str(directory),
+                "BENCH_LINES": lines,
+                "BENCH_PATTERN": "" if lines.startswith("http") else PATTERN,
                 "BENCH_STEP_BYTES": str(step_bytes),
                 "BENCH_CORES": str(places.cores),
             }
