@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.integration.spark.conftest import run_scenario, spark
+from tests.integration.spark.conftest import play, run_scenario, spark
 
-__all__ = ["run_scenario", "spark"]
+__all__ = ["play", "run_scenario", "spark"]
