@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from tests.support.topics import create_topic
 
 FILE = ROOT / "tests" / "pipelines" / "any_input.py"
 PATIENCE_S = 600.0
+HEADER_BYTES = 5
+"""Of Confluent's wire format: a zero and the id."""
 
 
 class Numbers:
@@ -34,7 +37,7 @@ class Numbers:
         self, settings: ClusterSettings, directory: Path, kind: str, rows: int, env: Mapping[str, str] = {}
     ) -> None:
         """kind: as ANY_INPUT has it."""
-        self.settings, self.directory, self.count = settings, directory, rows
+        self.settings, self.directory, self.kind, self.count = settings, directory, kind, rows
         self.name = f"any-{secrets.token_hex(3)}"
         for topic, partitions in (("rows", 2), ("sums", 2), ("lines", 1)):
             create_topic(settings, f"{self.name}-{topic}", partitions)
@@ -64,12 +67,19 @@ class Numbers:
         return KcontrolProcess(*arguments, log=log, env=env, module=module, cwd=self.directory)
 
     def produce(self, schemas: Mapping[int, Any]) -> None:
-        """All numbers into its topic, in Confluent's wire format, by these schemas in turn."""
-        producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
+        """All numbers into its topic, as Avro in Confluent's wire format, by these schemas in turn."""
         each = -(-self.count // len(schemas))
-        for at, (schema_id, schema) in enumerate(schemas.items()):
-            for number in range(at * each, min((at + 1) * each, self.count)):
-                producer.produce(f"{self.name}-lines", framed(schema_id, schema, {"number": number}))
+        self.send(
+            framed(schema_id, schema, {"number": number})
+            for at, (schema_id, schema) in enumerate(schemas.items())
+            for number in range(at * each, min((at + 1) * each, self.count))
+        )
+
+    def send(self, values: Iterable[bytes]) -> None:
+        """Into its topic."""
+        producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
+        for value in values:
+            producer.produce(f"{self.name}-lines", value)
         assert producer.flush(PATIENCE_S) == 0
 
     def until_all_are_there(self) -> None:
@@ -83,18 +93,25 @@ class Numbers:
 
     def check(self) -> None:
         """Each number is there once, the sums are those of all of them, and a replay gives the same."""
-        assert self._rows() == list(range(self.count))
+        rows = self._rows()
+        assert rows == list(range(self.count))
         newest: dict[int, int] = {}
         for message in read_topics(self.settings.bootstrap_servers, [f"{self.name}-sums"]):
-            row = json.loads(message.value())
+            row = json.loads(message.value() or b"")
             newest[row["rest"]] = max(row["sum"], newest.get(row["rest"], 0))
-        assert newest == {rest: sum(range(rest, self.count, 7)) for rest in range(7)}
-        ran = run_kcontrol("verify", str(FILE), env=self.env, cwd=self.directory, timeout_s=PATIENCE_S)
+        assert newest == {rest: sum(number for number in rows if number % 7 == rest) for rest in range(7)}
+        ran = self._command("verify", str(FILE))
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     def _rows(self) -> list[int]:
         messages = read_topics(self.settings.bootstrap_servers, [f"{self.name}-rows"])
-        return sorted(json.loads(each.value())["number"] for each in messages)
+        values = [each.value() or b"" for each in messages]
+        if self.kind == "confluent-json":
+            values = [value[HEADER_BYTES:] for value in values]
+        return sorted(json.loads(value)["number"] for value in values)
+
+    def _command(self, *arguments: str) -> CompletedProcess[str]:
+        return run_kcontrol(*arguments, env=self.env, cwd=self.directory, timeout_s=PATIENCE_S)
 
 
 class DyingServer:
