@@ -155,17 +155,12 @@ async def change_layout(
 
     Raises NotNowError when the log has gone on since, or somebody else works for the pipeline: then nothing was changed.
     """
-    assignment = Assignment(
-        pipeline=plan.pipeline,
-        number=plan.number,
-        step=plan.step,
-        nodes=plan.change.nodes,
-        owners=plan.change.owners,
-        inputs=plan.change.inputs,
-        outputs=plan.change.outputs,
-        moved_shards=len(plan.change.moves),
-        moved_bytes=plan.moved_bytes,
+    assignment = plan.change.recorded(
+        plan.pipeline,
+        plan.number,
+        plan.step,
         request_id=uuid4().hex,
+        moved_bytes=plan.moved_bytes,
         now_ms=SystemClock().now_ms(),
         parts=parts,
     )

@@ -134,19 +134,9 @@ def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> As
     if refused:
         raise ConfigurationError(refused)
     change = changed(spec, request.nodes, left_out(request), owners=request.owners)
-    return Assignment(
-        *(
-            spec.pipeline,
-            request.number,
-            steps.step,
-            request.nodes,
-            change.owners,
-            change.inputs,
-            change.outputs,
-        ),
-        *(len(change.moves), -1, request.request_id, 0),
-        live=True,
-        replaced=request.replaced,
+    number, step = request.number, steps.step
+    return change.recorded(
+        spec.pipeline, number, step, request_id=request.request_id, live=True, replaced=request.replaced
     )
 
 

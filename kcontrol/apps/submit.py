@@ -128,7 +128,7 @@ async def _resolved(
     spec = build_spec(pipeline, inputs, outputs, queries, exchanges, topics)
     of_earlier_size, steps = "", StepsView(pipeline.name)
     if earlier is not None and (
-        earlier.nodes != spec.nodes or _divides(spec) or _divides(earlier) or earlier.assignment
+        earlier.nodes != spec.nodes or spec.divides or earlier.divides or earlier.assignment
     ):
         steps = await committed(settings, pipeline.name, earlier.assignment)
         if layout is not None:
@@ -205,11 +205,6 @@ def _facts(
         found = _output_state(admin, what, topic, output_partitions)
         outputs[name] = OutputFacts(found.topic_id, found.partitions)
     return inputs, outputs
-
-
-def _divides(spec: PipelineSpec) -> bool:
-    """Whether it has a layout that can be changed between two of its starts."""
-    return spec.stateful or bool(spec.exchanges)
 
 
 def _number(steps: StepsView) -> int:

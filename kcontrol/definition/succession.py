@@ -53,7 +53,7 @@ def check_resize(
     """Raise SpecChangedError if the pipeline can't go on with as many nodes as `spec` has. steps: what the log of steps
     says; a pipeline whose nodes share state or send each other rows has so many as its layout, and so has any whose layout
     was ever changed: who reads which partition is in its log since. between: exchanges of `spec` whose senders keep state."""
-    divided = spec.stateful or bool(spec.exchanges or earlier.exchanges) or steps.assignment is not None
+    divided = spec.divides or bool(earlier.exchanges) or steps.assignment is not None
     if not divided or steps.step == 0:
         return
     before = steps.assignment.nodes if steps.assignment is not None else earlier.nodes

@@ -31,7 +31,7 @@ def fit_seen(projection: PipelineProjection, has: int, room: int, least: int, no
     if not is_at_work(projection, now_ms):
         return FitSeen(why="the pipeline does not run")
     spec = projection.spec()
-    begins_anew = not (spec.stateful or spec.exchanges or spec.assignment)
+    begins_anew = not (spec.divides or spec.assignment)
     if begins_anew and spec.nodes > 1:
         # It needs nobody who is lost, as a change of the layout does.
         return _anew(spec, has, room, least)

@@ -125,7 +125,7 @@ def goes_on_with(projection: PipelineProjection, nodes: int, now_ms: int) -> boo
     try:
         live_change(projection, nodes, None)
     except ConfigurationError:
-        if projection.committed.step and (spec.stateful or spec.exchanges or spec.assignment):
+        if projection.committed.step and (spec.divides or spec.assignment):
             raise
         return False
     return True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcontrol.core.model import Assignment, PipelineSpec
-from kcontrol.core.step.layout_change import LayoutChange, as_made, changed, refused_live
+from kcontrol.core.model import PipelineSpec
+from kcontrol.core.step.layout_change import as_made, changed, refused_live
 from kcontrol.views.upgrades import UpgradePart, UpgradeTurn
 
 
@@ -20,22 +20,6 @@ def refused_turns(spec: PipelineSpec, step: int, turns: Iterable[UpgradeTurn]) -
         refused = refused_live(spec, turn.nodes_after, step, replaced, without)
         if refused:
             return refused
-        spec = _after(spec, changed(spec, turn.nodes_after, without), step)
+        change = changed(spec, turn.nodes_after, without)
+        spec = as_made(spec, change.nodes, change.recorded(spec.pipeline, spec.assignment + 1, step))
     return ""
-
-
-def _after(spec: PipelineSpec, change: LayoutChange, step: int) -> PipelineSpec:
-    made = Assignment(
-        pipeline=spec.pipeline,
-        number=spec.assignment + 1,
-        step=step,
-        nodes=change.nodes,
-        owners=change.owners,
-        inputs=change.inputs,
-        outputs=change.outputs,
-        moved_shards=len(change.moves),
-        moved_bytes=-1,
-        request_id="",
-        now_ms=0,
-    )
-    return as_made(spec, change.nodes, made)

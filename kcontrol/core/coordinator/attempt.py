@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
-from kcontrol.core.step.division import clipped
+from kcontrol.core.step.division import clipped, offsets_in
 from kcontrol.core.step.environments import made_in
 from kcontrol.core.step.exchange import (
     MOST_RUNS,
@@ -85,8 +85,7 @@ def _most_records(state: CoordinatorState, spec: PipelineSpec) -> int:
     steps, policy = state.steps, spec.policy
     if steps.last is None or steps.assignment is None or steps.assignment.step != steps.step:
         return policy.max_records
-    last = sum(piece.to - piece.from_ for piece in steps.last.inputs)
-    return min(policy.max_records, max(policy.min_records, last, 1))
+    return min(policy.max_records, max(policy.min_records, offsets_in(steps.last.inputs), 1))
 
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:

@@ -224,17 +224,12 @@ def due_assignment(state: CoordinatorState, spec: PipelineSpec) -> Assignment | 
         return None
     target = change.target
     sizes = [0 if said is None else said.total_bytes for said in _all_ready(state, change)]
-    return Assignment(
-        pipeline=state.pipeline,
-        number=next_number(state),
-        step=change.switched,
-        nodes=target.nodes,
-        owners=target.owners,
-        inputs=target.inputs,
-        outputs=target.outputs,
-        moved_shards=len(target.moves),
-        moved_bytes=-1 if min(sizes) < 0 else sum(sizes),
+    return target.recorded(
+        state.pipeline,
+        next_number(state),
+        change.switched,
         request_id=change.request_id,
+        moved_bytes=-1 if min(sizes) < 0 else sum(sizes),
         now_ms=state.wall(state.now_ms),
         live=True,
         replaced=change.replaced,

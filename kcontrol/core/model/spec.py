@@ -187,3 +187,8 @@ class PipelineSpec:
     """Queries on several nodes whose state is of the partitions that a node reads, not of shards: it can't be moved."""
     rebalance: RebalanceSpec | None = None
     """None: state is divided anew when somebody asks for it, and else never."""
+
+    @property
+    def divides(self) -> bool:
+        """Whether its nodes have something of each other: state, or rows that they send."""
+        return self.stateful or bool(self.exchanges)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import SHARED_OUT, InputRange, PipelineSpec
+from kcontrol.core.model import SHARED_OUT, InputRange, InputSlice, PipelineSpec
 from kcontrol.core.step.offsets import arrived, dealt_to, is_paused, next_offset, partition_count
 from kcontrol.core.step.skips import skips_due
 
@@ -68,7 +68,7 @@ def _pinned(node: int, nodes: int) -> int:
     return node if node < nodes else SHARED_OUT
 
 
-def offsets_in(ranges: Sequence[InputRange]) -> int:
+def offsets_in(ranges: Sequence[InputRange | InputSlice]) -> int:
     """How many offsets the ranges hold: an upper bound of their records."""
     return sum(item.to - item.from_ for item in ranges)
 

@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     OutputSpec,
     PartitionNodes,
     PipelineSpec,
+    SavedPart,
 )
 from kcontrol.core.step.assignment import (
     Owners,
@@ -70,6 +71,28 @@ class LayoutChange:
     def cuts(self) -> bool:
         """Whether state is cut into other shards."""
         return self.shards_before not in (0, len(self.owners))
+
+    def recorded(
+        self,
+        pipeline: str,
+        number: int,
+        step: int,
+        *,
+        request_id: str = "",
+        moved_bytes: int = -1,
+        now_ms: int = 0,
+        parts: tuple[SavedPart, ...] = (),
+        live: bool = False,
+        replaced: tuple[int, ...] = (),
+    ) -> Assignment:
+        """As the record in the log of steps, made over a step; see `Assignment`."""
+        return Assignment(
+            *(pipeline, number, step, self.nodes, self.owners, self.inputs, self.outputs),
+            *(len(self.moves), moved_bytes, request_id, now_ms),
+            parts=parts,
+            live=live,
+            replaced=replaced,
+        )
 
 
 def changed(
@@ -180,12 +203,12 @@ def refused_change(
             f"moved. Bring its rows together with kcontrol.exchange() and give the pipeline another name, or go on with nodes "
             f"= {spec.nodes}"
         )
-    if not live and not spec.assignment and submitted.nodes > 1 and not _divides(submitted):
+    if not live and not spec.assignment and submitted.nodes > 1 and not submitted.divides:
         return (
             f"{where} keeps no state and exchanges nothing between its nodes, so nothing is to be moved: give it nodes = "
             f"{nodes} in its definition, and start it again"
         )
-    if nodes > shards and _divides(submitted):
+    if nodes > shards and submitted.divides:
         return (
             f"{where} has {shards} shards (Layout.shuffle_partitions), so some of {nodes} nodes would own none: ask for at "
             f"most {shards} nodes"
@@ -193,11 +216,6 @@ def refused_change(
     if refused := refused_number(spec, nodes):
         return refused
     return _refused_partitions(spec, submitted, nodes, without)
-
-
-def _divides(spec: PipelineSpec) -> bool:
-    """Whether its nodes have something of each other: state, or rows that they send."""
-    return spec.stateful or bool(spec.exchanges)
 
 
 def refused_live(
