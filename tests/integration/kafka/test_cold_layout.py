@@ -7,12 +7,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
-from uuid import uuid4
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.layout import LayoutPlan, change_layout, plan_layout
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.log.steps_view import StepsView
@@ -20,8 +17,7 @@ from kcontrol.core.model import Assignment, PipelineSpec, StepRecord
 from kcontrol.errors import ConfigurationError, LeftOutError
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.kafka.test_lost_nodes import Lost
-from tests.support.processes import run_kcontrol
+from tests.integration.kafka.test_lost_nodes import Lost, cluster_of_its_own
 from tests.unit.core.made import boundary, checkpoint
 from tests.unit.core.test_layout_change import FOUR
 
@@ -50,16 +46,10 @@ def played(
     settings: ClusterSettings, directory: Path, spec: PipelineSpec, play: Play, *steps: StepRecord
 ) -> None:
     async def run() -> None:
-        own = settings.model_copy(update={"prefix": f"cold-{uuid4().hex[:6]}"})
-        await asyncio.to_thread(ensure_topics, own, "p")
-        control = await KafkaControlLog.open(own, "p")
-        try:
-            stopped = Stopped(own, directory, control)
+        async with cluster_of_its_own(settings, directory, Stopped) as stopped:
             await stopped.say(spec)
             await stopped.commit(*steps)
             await play(stopped)
-        finally:
-            await control.close()
 
     asyncio.run(run())
 
@@ -177,9 +167,7 @@ def test_a_node_that_there_is_not_any_more_ends_whatever_number_its_file_says(
     async def play(stopped: Stopped) -> None:
         made = Assignment("p", 1, 1, 2, (0, 1) * 3, (), (), 0, -1, "r", 1, live=True)
         await stopped.commit(made)
-        toml = f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{stopped.settings.prefix}"\n'
-        (tmp_path / "kcontrol.toml").write_text(toml)
-        ended = await asyncio.to_thread(run_kcontrol, "node", "p.py", "--node", "2", cwd=tmp_path)
+        ended = await stopped.run("node", "p.py", "--node", "2")
         assert ended.returncode == LeftOutError.exit_code, ended.stderr
         assert "has 2 nodes since its layout was changed while it ran, and no node 2" in ended.stderr
 

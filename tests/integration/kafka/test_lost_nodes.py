@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -99,7 +100,10 @@ class Lost:
         return await self.layout("--without", str(node), *options)
 
     async def layout(self, *options: str) -> CompletedProcess[str]:
-        command = ("layout", "p", "--work-dir", str(self.directory / "nodes"), *options)
+        return await self.run("layout", "p", "--work-dir", str(self.directory / "nodes"), *options)
+
+    async def run(self, *command: str) -> CompletedProcess[str]:
+        """In its directory, about its cluster."""
         toml = f'[kafka]\nbootstrap_servers = "{self.settings.bootstrap_servers}"\nprefix = "{self.settings.prefix}"\n'
         (self.directory / "kcontrol.toml").write_text(toml)
         env = {"XDG_DATA_HOME": str(self.directory / "home")}
@@ -118,6 +122,23 @@ class Lost:
             return logs.view.layout_request()
 
 
+_Pipeline = TypeVar("_Pipeline", bound=Lost)
+
+
+@asynccontextmanager
+async def cluster_of_its_own(
+    settings: ClusterSettings, directory: Path, kind: type[_Pipeline]
+) -> AsyncIterator[_Pipeline]:
+    """Where nobody has said anything yet."""
+    own = settings.model_copy(update={"prefix": f"lost-{uuid4().hex[:6]}"})
+    await asyncio.to_thread(ensure_topics, own, "p")
+    control = await KafkaControlLog.open(own, "p")
+    try:
+        yield kind(own, directory, control)
+    finally:
+        await control.close()
+
+
 @asynccontextmanager
 async def lost_node(
     settings: ClusterSettings,
@@ -126,11 +147,7 @@ async def lost_node(
     *steps: StepRecord,
     spec: PipelineSpec = SPEC,
 ) -> AsyncIterator[Lost]:
-    own = settings.model_copy(update={"prefix": f"lost-{uuid4().hex[:6]}"})
-    await asyncio.to_thread(ensure_topics, own, "p")
-    control = await KafkaControlLog.open(own, "p")
-    lost = Lost(own, directory, control)
-    try:
+    async with cluster_of_its_own(settings, directory, Lost) as lost:
         await lost.tell(spec, hosts, *steps)
         beating = asyncio.create_task(lost.beat())
         try:
@@ -139,8 +156,6 @@ async def lost_node(
             beating.cancel()
             with suppress(asyncio.CancelledError):
                 await beating
-    finally:
-        await control.close()
 
 
 Play = Callable[[Lost], Coroutine[None, None, CompletedProcess[str]]]
