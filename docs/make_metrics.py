@@ -48,6 +48,11 @@ From `kcontrol deliver` with `--metrics-port`.
 From `kcontrol serve` with [`--max-push-bytes`](howto/push.md). Each server counts what it was asked for itself, so here
 `sum` over servers is right. What names no pipeline, input or parameter that there is, is counted nowhere.
 """,
+    Where.STREAMS: """## Of outputs that are streamed
+
+From `kcontrol serve` with [`--max-streams`](rest.md#following-an-output). Each server counts what it
+has sent itself, so here, too, `sum` over servers is right.
+""",
 }
 
 

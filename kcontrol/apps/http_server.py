@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.generated.facts import AnyRecordLook
 from kcontrol.adapters.http.app import make_app, make_metrics_app
+from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.output_pieces import OutputStreams
 from kcontrol.adapters.http.plane import Check, Plane
@@ -27,6 +28,7 @@ from kcontrol.adapters.metrics.agents import register_cluster
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.metrics.pushes import PushMetrics
 from kcontrol.adapters.metrics.regions import register_regions
+from kcontrol.adapters.metrics.streams import StreamMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.apps.agent.following import Agents, KnownAgents
 from kcontrol.apps.followed_output import FollowedOutput
@@ -72,7 +74,7 @@ async def serve_interface(
     limits = listener.options.limits
     pushes = KafkaPushLog(settings, clock, limits.remembered) if limits.max_push_bytes else None
     told = KeptDeliveries(settings, deliveries)
-    streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
+    streams = _streams(settings, limits, registry)
     observer = PushMetrics(registry, pushes.remembered, limits.remembered.requests) if pushes else UNSEEN
     plane = Plane(
         settings,
@@ -102,6 +104,17 @@ async def serve_interface(
         await _until_one_ends(tasks)
     finally:
         await _close(told, streams, asked, pushes)
+
+
+def _streams(settings: ClusterSettings, limits: HttpLimits, registry: CollectorRegistry) -> OutputStreams:
+    """With their metrics, if there may be any."""
+    follow, most = partial(FollowedOutput, settings), limits.max_streams
+    if not most:
+        return OutputStreams(follow, most, limits.longest_stream_s)
+    metrics = StreamMetrics(registry)
+    streams = OutputStreams(follow, most, limits.longest_stream_s, metrics)
+    metrics.watch(lambda: streams.running, most)
+    return streams
 
 
 class _Closing(Protocol):

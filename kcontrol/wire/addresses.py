@@ -123,9 +123,13 @@ def is_topic(topic: str) -> bool:
     return ":" not in topic
 
 
+TOPIC = "topic"
+"""The kind of an input that is a topic of Kafka."""
+
+
 def kind_of(topic: str) -> str:
-    """What an input reads: 'topic', or the word that an address begins with."""
-    return "topic" if is_topic(topic) else topic.partition(":")[0]
+    """What an input reads: TOPIC, or the word that an address begins with."""
+    return TOPIC if is_topic(topic) else topic.partition(":")[0]
 
 
 def address_of(topic: str) -> Address:

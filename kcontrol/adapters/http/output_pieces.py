@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from kcontrol.errors import KcontrolError
+
 BEAT_S = 5.0
 """A comment is sent when nothing has come for so long, so that both sides find out that the other is gone."""
 
@@ -82,6 +84,44 @@ Follow = Callable[[str, str, int, str], OutputPieces]
 Nothing is read before the first piece."""
 
 
+class StreamObserver(Protocol):
+    """Is told and never asked."""
+
+    def rows(self, pipeline: str, output: str, count: int) -> None:
+        """They are on their way to a client."""
+        ...
+
+    def step(self, pipeline: str, output: str) -> None:
+        """All its rows are."""
+        ...
+
+    def refused(self, pipeline: str, output: str) -> None:
+        """There were as many streams as there may be."""
+        ...
+
+    def failed(self, pipeline: str, output: str) -> None:
+        """A stream can't go on."""
+        ...
+
+
+class NobodyLooks:
+    """Nobody is told."""
+
+    def rows(self, pipeline: str, output: str, count: int) -> None:
+        pass
+
+    def step(self, pipeline: str, output: str) -> None:
+        pass
+
+    def refused(self, pipeline: str, output: str) -> None:
+        pass
+
+    def failed(self, pipeline: str, output: str) -> None:
+        pass
+
+
+NOBODY_LOOKS = NobodyLooks()
+
 _Result = TypeVar("_Result")
 
 
@@ -93,6 +133,7 @@ class OutputStreams:
     follow: Follow
     most: int
     longest_s: float
+    observer: StreamObserver = NOBODY_LOOKS
     _open: WeakSet[OutputPieces] = field(default_factory=WeakSet, init=False)
     """Weak, because a response that never begins, its client having gone, ends by being forgotten."""
     _threads: ThreadPoolExecutor = field(init=False)
@@ -111,15 +152,32 @@ class OutputStreams:
         """One more."""
         pieces = self.follow(pipeline, output, after, log_id)
         self._open.add(pieces)
-        return RunningStream(
-            pieces, self._threads, self.longest_s, self._closing, partial(self._open.discard, pieces)
-        )
+        ended, told = partial(self._open.discard, pieces), _Told(self.observer, pipeline, output)
+        return RunningStream(pieces, self._threads, self.longest_s, self._closing, ended, told)
 
     async def close(self) -> None:
         """No more are begun. Waits for those that end already, for a while."""
         if self._closing:
             await asyncio.wait(self._closing, timeout=2 * BEAT_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the observer is told of one stream."""
+
+    observer: StreamObserver
+    pipeline: str
+    output: str
+
+    def took(self, piece: Piece) -> None:
+        if isinstance(piece, Rows):
+            self.observer.rows(self.pipeline, self.output, len(piece.rows))
+        elif isinstance(piece, StepDone):
+            self.observer.step(self.pipeline, self.output)
+
+    def failed(self) -> None:
+        self.observer.failed(self.pipeline, self.output)
 
 
 class RunningStream:
@@ -132,9 +190,10 @@ class RunningStream:
         longest_s: float,
         closing: set[asyncio.Task[None]],
         ended: Callable[[], None],
+        told: _Told,
     ) -> None:
         """closing: where it is kept while it ends by itself. ended: called when its place is free."""
-        self.longest_s = longest_s
+        self.longest_s, self._told = longest_s, told
         self._pieces, self._threads, self._all_closing, self._ended = pieces, threads, closing, ended
         self._working: asyncio.Future[Any] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -145,7 +204,14 @@ class RunningStream:
 
     async def take(self) -> Piece | None:
         """As OutputPieces have it. One call at a time."""
-        return await self._in_thread(self._pieces.take)
+        try:
+            piece = await self._in_thread(self._pieces.take)
+        except KcontrolError:
+            self._told.failed()
+            raise
+        if piece is not None:
+            self._told.took(piece)
+        return piece
 
     async def end(self) -> None:
         """One less. It goes on by itself where whoever waits for it has gone. May be called again."""

@@ -120,6 +120,7 @@ async def stream_output(
             f"step {begin}: it is another one of that name, or this server is behind"
         )
     if streams.running >= streams.most:
+        streams.observer.refused(pipeline.pipeline, output)
         raise HTTPException(503, f"{streams.most} outputs are being streamed already.")
     stream = streams.begin(pipeline.pipeline, output, begin, had.log_id)
     try:

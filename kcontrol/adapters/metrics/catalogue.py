@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.adapters.metrics.metric import Metric, MetricKind, Where, counter, gauge
+from kcontrol.adapters.metrics.served import SERVED
 
 STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 RECOVERY_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -328,44 +329,6 @@ CLUSTER_DIFFERS = gauge(
     "Agents that have made another value of the cluster's log than this one; 0 if all agree.",
 )
 
-PUSHES = counter(
-    Where.PUSHES, "kcontrol_pushes_total", _INPUT, "Requests whose rows were committed in the input's topic."
-)
-PUSHED_ROWS = counter(Where.PUSHES, "kcontrol_pushed_rows_total", _INPUT, "Their rows.")
-PUSHED_BYTES = counter(
-    Where.PUSHES,
-    "kcontrol_pushed_bytes_total",
-    _INPUT,
-    "Bytes of these rows, keys and values, as they were written.",
-)
-PUSHES_REPLAYED = counter(
-    Where.PUSHES,
-    "kcontrol_pushes_replayed_total",
-    _INPUT,
-    "Requests that had their first answer again: their rows were committed before.",
-)
-PUSHES_REFUSED = counter(
-    Where.PUSHES,
-    "kcontrol_pushes_refused_total",
-    (*_INPUT, "reason"),
-    "Requests of which nothing was written: queue (--max-queued-rows wait for a step), remembered (--max-remembered-pushes), "
-    "size (of the body, its rows or their number), rows (one is wrong, or the file), other_rows (of a request with this id), "
-    "request (the input takes no such rows, or a header or parameter is wrong).",
-)
-PUSHES_FAILED = counter(
-    Where.PUSHES,
-    "kcontrol_pushes_failed_total",
-    _INPUT,
-    "Requests that Kafka has not taken, or not in time: rows of some may be committed all the same, which the same "
-    "request finds out.",
-)
-PUSHES_REMEMBERED = gauge(
-    Where.PUSHES, "kcontrol_pushes_remembered", (), "Requests that this server remembers now, in its memory."
-)
-PUSHES_REMEMBERED_LIMIT = gauge(
-    Where.PUSHES, "kcontrol_pushes_remembered_limit", (), "So many may be (--max-remembered-pushes)."
-)
-
 
 def _region(name: str, text: str, *labels: str) -> Metric:
     return gauge(Where.SERVER, f"kcontrol_region_{name}", ("region", *labels), text)
@@ -421,6 +384,5 @@ CATALOGUE: Sequence[Metric] = (
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
     *(DELIVERY_STATE, DELIVERED_STEP, DELIVERY_LAG_STEPS, DELIVERY_LAG_SECONDS),
     *(DELIVERED_STEPS, DELIVERED_ROWS, DELIVERY_BAD_ROWS, DELIVERY_ERRORS),
-    *(PUSHES, PUSHED_ROWS, PUSHED_BYTES, PUSHES_REPLAYED, PUSHES_REFUSED, PUSHES_FAILED),
-    *(PUSHES_REMEMBERED, PUSHES_REMEMBERED_LIMIT),
+    *SERVED,
 )

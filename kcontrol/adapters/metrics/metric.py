@@ -27,6 +27,8 @@ class Where(StrEnum):
     """`kcontrol deliver` with --metrics-port."""
     PUSHES = "pushes"
     """`kcontrol serve` with --max-push-bytes, of the rows that it has taken itself."""
+    STREAMS = "streams"
+    """`kcontrol serve` with --max-streams, of the outputs that it streams itself."""
 
 
 @dataclass(frozen=True, slots=True)

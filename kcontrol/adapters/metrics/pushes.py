@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from kcontrol.adapters.metrics import catalogue
+from kcontrol.adapters.metrics import served
 from kcontrol.adapters.metrics.making import AskedGauges, Gauges, make_counter
 from kcontrol.requests.push.observer import Refusal
 
@@ -16,18 +16,18 @@ class PushMetrics:
 
     def __init__(self, registry: CollectorRegistry, remembered: Callable[[], int], limit: int) -> None:
         """remembered: how many requests are now; limit: how many may be."""
-        self._requests = make_counter(catalogue.PUSHES, registry)
-        self._rows = make_counter(catalogue.PUSHED_ROWS, registry)
-        self._bytes = make_counter(catalogue.PUSHED_BYTES, registry)
-        self._replayed = make_counter(catalogue.PUSHES_REPLAYED, registry)
-        self._refused = make_counter(catalogue.PUSHES_REFUSED, registry)
-        self._failed = make_counter(catalogue.PUSHES_FAILED, registry)
+        self._requests = make_counter(served.PUSHES, registry)
+        self._rows = make_counter(served.PUSHED_ROWS, registry)
+        self._bytes = make_counter(served.PUSHED_BYTES, registry)
+        self._replayed = make_counter(served.PUSHES_REPLAYED, registry)
+        self._refused = make_counter(served.PUSHES_REFUSED, registry)
+        self._failed = make_counter(served.PUSHES_FAILED, registry)
 
         def add(gauges: Gauges) -> None:
-            gauges[catalogue.PUSHES_REMEMBERED.name].add_metric((), remembered())
-            gauges[catalogue.PUSHES_REMEMBERED_LIMIT.name].add_metric((), limit)
+            gauges[served.PUSHES_REMEMBERED.name].add_metric((), remembered())
+            gauges[served.PUSHES_REMEMBERED_LIMIT.name].add_metric((), limit)
 
-        AskedGauges(registry, (catalogue.PUSHES_REMEMBERED, catalogue.PUSHES_REMEMBERED_LIMIT), add)
+        AskedGauges(registry, (served.PUSHES_REMEMBERED, served.PUSHES_REMEMBERED_LIMIT), add)
 
     def pushed(self, pipeline: str, input_name: str, rows: int, size: int) -> None:
         self._requests.labels(pipeline, input_name).inc()

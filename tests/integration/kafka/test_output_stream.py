@@ -256,6 +256,11 @@ def test_what_cant_be_streamed_is_refused_before_it_begins(maker: StepsMaker, tm
         with server.events(after=0) as events:
             _until_step(events, 1)
             assert "1 outputs are being streamed" in server.refused(503, after=0)
+        metrics = httpx.get(server.url + "/metrics", timeout=HANG_S).text
+        each = f'{{output="delays",pipeline="{PIPELINE}"}}'
+        for told in ("streamed_steps_total", "streams_refused_total"):
+            assert f"kcontrol_{told}{each} 1.0" in metrics
+        assert "kcontrol_streams_limit 1.0" in metrics
 
         def is_free() -> bool:
             with httpx.stream("GET", server.url + PATH, params={"after": 0}, timeout=HANG_S) as answer:

@@ -64,6 +64,10 @@ def test_an_input_that_nobody_asked_about() -> None:
     }
 
 
+def test_the_kind_of_an_input_that_is_no_topic_is_named() -> None:
+    assert input_line(facts().model_copy(update={"kind": "generator"})) == "in (generator): 0 offsets wait"
+
+
 def test_offsets_that_hold_no_record_wait_for_nothing() -> None:
     """By what nodes have said; of what they have not said anything it is not known."""
     marked = replace(SEEN, partitions=(replace(SEEN.partitions[0], gaps=(Gap(4, 7, 3), Gap(8, 9, 1))),))

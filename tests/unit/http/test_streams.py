@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.http import streams as streaming
 from kcontrol.adapters.http.output_pieces import OutputStreams, Piece, Rows, StepDone, Voided
 from kcontrol.adapters.http.streams import _events, _had
+from kcontrol.adapters.metrics.streams import StreamMetrics
 from kcontrol.errors import ConfigurationError, InputGoneError
 from tests.support.patience import HANG_S
 
@@ -247,3 +249,35 @@ def test_a_stream_whose_client_has_gone_keeps_its_place_until_its_thread_is_free
         await of.close()
 
     asyncio.run(run())
+
+
+def test_metrics_tell_what_was_streamed_and_what_was_not() -> None:
+    registry = CollectorRegistry()
+    metrics = StreamMetrics(registry)
+    script = Script(
+        [
+            Rows(3, [Record(None, b"1"), Record(None, b"2")]),
+            StepDone(3, 2, 2, 5),
+            None,
+            InputGoneError("gone"),
+        ]
+    )
+    of = OutputStreams(lambda *_: script, most=4, longest_s=LONG_S, observer=metrics)
+    metrics.watch(lambda: of.running, of.most)
+
+    def told(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"kcontrol_{name}", labels)
+
+    async def run() -> None:
+        stream = begun(of)
+        await anext(stream)
+        assert (told("streams"), told("streams_limit")) == (1, 4)
+        async for _ in stream:
+            pass
+
+    asyncio.run(run())
+    metrics.refused("p", "o")
+    each = {"pipeline": "p", "output": "o"}
+    assert told("streams") == 0
+    assert (told("streamed_rows_total", **each), told("streamed_steps_total", **each)) == (2, 1)
+    assert (told("streams_failed_total", **each), told("streams_refused_total", **each)) == (1, 1)

@@ -110,12 +110,7 @@ NOT_SHOWN = {
         "kcontrol_coordinator_heard_timestamp_seconds",
         "kcontrol_coordinator_active",
     ),
-    *(
-        "kcontrol_delivered_step",
-        "kcontrol_delivered_steps_total",
-        "kcontrol_delivered_rows_total",
-        "kcontrol_delivery_errors_total",
-    ),
+    *("kcontrol_delivered_step", "kcontrol_streamed_steps_total"),
 }
 """For whoever asks for them: the dashboard has what one looks at first."""
 
