@@ -112,7 +112,8 @@ def make_app(plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASG
 
 def guarded(api: ASGIApp, plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
     """The plane's operations behind their guard."""
-    return RequestGuard(api, limits, token, partial(pushes.note_oversized, plane))
+    oversized, crowded = partial(pushes.note_oversized, plane), partial(streams.note_crowded, plane)
+    return RequestGuard(api, limits, token, oversized, crowded)
 
 
 def make_metrics_app(

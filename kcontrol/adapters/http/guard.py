@@ -20,7 +20,7 @@ HEALTH = "/health/"
 """Paths under it are for probes: they need no token and are never turned away."""
 
 
-STREAM = re.compile(r"/v1/pipelines/[^/]+/outputs/[^/]+/stream")
+STREAM = re.compile(r"/v1/pipelines/([^/]+)/outputs/([^/]+)/stream")
 """Such paths may be answered for longer, and are counted apart: whoever follows an output does so for minutes."""
 INGRESS = "/ingress/"
 """Bodies for paths that hold this may be larger."""
@@ -35,10 +35,11 @@ class RequestGuard:
         limits: HttpLimits,
         token: AccessToken | None,
         oversized: Callable[[str], None] = lambda _: None,
+        crowded: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """oversized: is told the path of a request whose body is too large."""
+        """oversized, crowded: are told the path of a request whose body is too large, and of a stream that is one too many."""
         self._app = app
-        self._oversized = oversized
+        self._oversized, self._crowded = oversized, crowded
         self._limits = limits
         self._token = token
         self._running = {False: 0, True: 0}
@@ -79,6 +80,7 @@ class RequestGuard:
             return 401, "unauthorized", "The request has no token, or not the right one."
         if self._is_stream(scope["path"]):
             if self._running[True] >= limits.max_streams:
+                self._crowded(scope["path"])
                 return 503, "busy", f"{limits.max_streams} outputs are being streamed already."
         elif self._running[False] >= limits.max_concurrent:
             return 503, "busy", f"{limits.max_concurrent} requests are being answered already."

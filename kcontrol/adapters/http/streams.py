@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from kcontrol.adapters.http.guard import STREAM
 from kcontrol.adapters.http.output_pieces import (
     CommittedRow,
     Piece,
@@ -31,7 +33,7 @@ from kcontrol.adapters.http.output_pieces import (
     StepDone,
     Voided,
 )
-from kcontrol.adapters.http.plane import MAX_LONG, ThePipeline, ThePlane
+from kcontrol.adapters.http.plane import MAX_LONG, Plane, ThePipeline, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.errors import ConfigurationError, KcontrolError, NotFoundError
 from kcontrol.requests.record import NotNowError
@@ -130,6 +132,17 @@ async def stream_output(
         raise
     value_format = next(each.value_format for each in pipeline.spec().outputs if each.name == output)
     return _Events(stream, _events(stream, value_format, log_id, begin))
+
+
+def note_crowded(plane: Plane, path: str) -> None:
+    """A stream of this path was one too many."""
+    found = STREAM.fullmatch(path)
+    if found is None or plane.streams is None:
+        return
+    with suppress(KcontrolError):
+        pipeline = plane.projections.get(found[1])
+        if found[2] in {each.name for each in pipeline.spec().outputs}:
+            plane.streams.observer.refused(pipeline.pipeline, found[2])
 
 
 def _had(given: str) -> _Had:
