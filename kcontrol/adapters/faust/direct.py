@@ -8,14 +8,19 @@ them to the application's loop at once. See docs/decisions/141-handed-over-by-th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import aiokafka
 import faust
 from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+
+_log = logging.getLogger("kcontrol.coordinator")
 
 Take = Callable[[int, Sequence[ConsumerRecord]], None]
 """Takes records of a partition, in order, in the application's loop."""
@@ -34,10 +39,11 @@ class DirectTransport(Transport):
 
 class _Thread(AIOKafkaConsumerThread):
     _next_offsets: dict[TopicPartition, int]
+    _sought_s: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._next_offsets = {}
+        self._next_offsets, self._sought_s = {}, 0.0
 
     async def _fetch_records(
         self,
@@ -78,12 +84,31 @@ class _Thread(AIOKafkaConsumerThread):
         for partition, offset in self._next_offsets.items():
             consumer.seek(partition, offset)
         if begun := assigned - self._next_offsets.keys():
-            await consumer.seek_to_end(*begun)
+            await self._seek_to_end(consumer, begun)
+        self._sought_s = time.monotonic()
         return dict(self._next_offsets)
 
+    async def _seek_to_end(
+        self, consumer: aiokafka.AIOKafkaConsumer, partitions: AbstractSet[TopicPartition]
+    ) -> None:
+        """Who asks for the ends looks for new leaders when one has moved. The consumer's own `seek_to_end` asks the same broker
+        again and again, until it would have asked for metadata anyway, and reads nothing meanwhile that this broker leads."""
+        try:
+            ends = await consumer.end_offsets(partitions)
+        except KafkaError as error:
+            _log.warning(
+                "nobody says where %d partitions of the control topic end: %s", len(partitions), error
+            )
+            await consumer.seek_to_end(*(partitions & consumer.assignment()))
+            return
+        for partition in ends.keys() & consumer.assignment():
+            consumer.seek(partition, ends[partition])
+
     def verify_event_path(self, now: float, tp: Any) -> None:
-        """Of Faust's questions the one about fetching; no stream sees these records, and nothing is committed."""
-        self.verify_recovery_event_path(now, tp)
+        """Of Faust's questions the one about fetching; no stream sees these records, and nothing is committed. It counts from
+        the start, so a partition that has just come would be taken for one that is never read."""
+        if time.monotonic() - self._sought_s >= self.tp_fetch_request_timeout_secs:
+            self.verify_recovery_event_path(now, tp)
 
 
 class _Consumer(Consumer):

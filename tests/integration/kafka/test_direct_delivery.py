@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,15 +12,18 @@ from uuid import uuid4
 import pytest
 from aiokafka import ConsumerRecord
 from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.faust.app import Worker, make_app
 from kcontrol.adapters.faust.assignor import join_again
 from kcontrol.adapters.faust.direct import DirectTransport
+from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.patience import HANG_S
+from tests.support.processes import until
+from tests.support.reassignment import reassign
 
 TIMEOUT_S = HANG_S
 SESSION_S = 2 * HANG_S
@@ -30,11 +34,12 @@ PARTITIONS = 2
 class Member:
     """A Faust application that takes the records of a topic, in the loop that runs."""
 
-    def __init__(self, settings: ClusterSettings, topic: str, home: Path) -> None:
-        self.group = f"group-{uuid4().hex[:8]}"
+    def __init__(self, settings: ClusterSettings, topic: str, home: Path, group: str = "") -> None:
+        self.group = group or f"group-{uuid4().hex[:8]}"
         self.seen: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
         self.changed = asyncio.Event()
         self.assignments = 0
+        self.assigned: set[int] = set()
         self.refuses = b""
         loop = asyncio.get_running_loop()
         self.app = make_app(self.group, settings, loop, SESSION_S, None, "member", home, settle_s=0.0)
@@ -57,6 +62,7 @@ class Member:
 
     async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
         self.assignments += len(assigned) == PARTITIONS
+        self.assigned = {each.partition for each in assigned}
         self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -147,3 +153,55 @@ def test_what_can_not_be_taken_in_ends_the_application(
 
     with pytest.raises(ValueError, match="this one is refused"):
         run(settings, topic, tmp_path, scenario)
+
+
+def test_a_partition_whose_leader_has_moved_is_read_by_whoever_takes_it(
+    cluster3: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """It knows the leader of before, which it had no need to ask."""
+    topic, group, (old, new, _) = (
+        f"moved-{uuid4().hex[:8]}",
+        f"group-{uuid4().hex[:8]}",
+        sorted(cluster3.brokers),
+    )
+    admin = AdminClient({"bootstrap.servers": cluster3.bootstrap_servers})
+    made = NewTopic(topic, PARTITIONS, replica_assignment=[[old]] * PARTITIONS)
+    admin.create_topics([made])[topic].result(TIMEOUT_S)
+
+    async def scenario() -> None:
+        both = [Member(cluster3.settings, topic, tmp_path / name, group) for name in ("a", "b")]
+        working = [asyncio.create_task(each.worker.start()) for each in both]
+        try:
+            for each in both:
+                await each.until(lambda each=each: len(each.assigned) == 1)  # type: ignore[misc]
+            keeper, taker = both
+            (moved,) = keeper.assigned
+            await reassign(cluster3.settings, {(topic, moved): [new]})
+            has_moved = partial(_is_led_by, cluster3, topic, moved, new)
+            await asyncio.to_thread(until, has_moved, "the partition has moved", TIMEOUT_S)
+            await keeper.worker.stop()
+            await taker.until(lambda: taker.assignments >= 1)
+            await _until_read(taker, cluster3.settings, topic, moved)
+        finally:
+            for each in both:
+                if not each.worker.should_stop:
+                    await each.worker.stop()
+            await asyncio.gather(*working, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def _is_led_by(cluster: EmbeddedCluster, topic: str, partition: int, broker: int) -> bool:
+    return cluster.leader(topic, partition) == broker
+
+
+async def _until_read(member: Member, settings: ClusterSettings, topic: str, partition: int) -> None:
+    """What was written before the partition was sought is for others."""
+    appender = Appender(settings, topic, partition)
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not member.seen[partition]:
+                await appender.append([(b"", b"now?")])
+                await asyncio.sleep(0.2)
+    finally:
+        await appender.close()

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from kcontrol.adapters.spark.channel.sent_rows import SentFiles, place_of, read_sent, sent_to
 
+SCHEMA = pa.schema([("n", pa.int64())])
+
 
 def _rows(*numbers: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": list(numbers)})
@@ -34,7 +36,7 @@ def test_each_node_finds_what_all_tasks_have_left_for_it_in_that_step(tmp_path: 
     read = {
         each.partition: [
             row["n"]
-            for batch in read_sent(place_of(tmp_path, 7), each.exchange, each.partition, 1)
+            for batch in read_sent(place_of(tmp_path, 7), each.exchange, each.partition, 1, SCHEMA)
             for row in batch.to_pylist()
         ]
         for each in found
@@ -42,3 +44,12 @@ def test_each_node_finds_what_all_tasks_have_left_for_it_in_that_step(tmp_path: 
     assert read == {0: [1, 3], 3: [5]}
     assert sent_to(tmp_path, 8, 1, {"a.b"}) == ()
     assert [each.exchange for each in sent_to(tmp_path, 7, 1, {"a.b", "c"})] == ["a.b", "a.b", "c"]
+
+
+def test_columns_that_are_never_null_are_read_as_those_of_the_exchange_which_may_be(tmp_path: Path) -> None:
+    files = SentFiles(place_of(tmp_path, 7), "a.b", 0)
+    sure = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    files.write(_rows(1, 2).cast(sure), np.zeros(2, dtype=np.int32))
+    files.close()
+    (read,) = read_sent(place_of(tmp_path, 7), "a.b", 0, 0, SCHEMA)
+    assert read.schema == SCHEMA != sure

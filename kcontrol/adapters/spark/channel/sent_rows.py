@@ -65,9 +65,13 @@ def sent_to(home: Path, step: int, node: int, exchanges: Collection[str]) -> tup
     return tuple(found)
 
 
-def read_sent(place: Path, exchange: str, slot: int, node: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one file, none of its batches empty. Raises OSError."""
-    return (batch for batch in _read(place / f"{exchange}.{slot}.{node}.arrows") if batch.num_rows)
+def read_sent(
+    place: Path, exchange: str, slot: int, node: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one file, none of its batches empty. schema: as whoever reads the exchange has its columns, of which any may
+    be null; of those that were sent Spark may know that they never are. Raises OSError."""
+    path = place / f"{exchange}.{slot}.{node}.arrows"
+    return (batch.cast(schema) for batch in _read(path) if batch.num_rows)
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

@@ -72,12 +72,13 @@ class _RunsReader:
     def _rehearsed(self, serial: int, told: TaskRuns) -> Generator[pa.RecordBatch, None, int]:
         from kcontrol.adapters.spark.channel.reporting import failures_reported
         from kcontrol.adapters.spark.channel.sent_rows import read_sent
+        from kcontrol.adapters.spark.source.exchange_schema import schema_of
         from kcontrol.adapters.spark.source.reading import joined
 
-        place, rows = Path(told.rehearsed), 0
+        place, rows, schema = Path(told.rehearsed), 0, schema_of(self._schema)
         with failures_reported(self.address, serial):
             for run in told.runs:
-                for batch in joined(read_sent(place, self.exchange, run.partition, told.node)):
+                for batch in joined(read_sent(place, self.exchange, run.partition, told.node, schema)):
                     rows += batch.num_rows
                     yield batch
         return rows
