@@ -16,6 +16,8 @@ DEBUG_VARIABLE = "KCONTROL_DEBUG"
 REPEAT_AFTER_S = 30.0
 
 _CHATTY = ("aiokafka", "faust", "mode", "asyncio", "py4j")
+_TOLD_ELSEWHERE = "py4j"
+"""Only says that something was raised in Python: the error of the step that Java called it for has all of it."""
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -30,7 +32,7 @@ class OncePerWhile(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith(_CHATTY) or record.levelno >= logging.CRITICAL:
             return True
-        if record.levelno < logging.ERROR:
+        if record.levelno < logging.ERROR or record.name.startswith(_TOLD_ELSEWHERE):
             return False
         what = (record.name, str(record.msg))
         last = self._said.get(what)

@@ -57,8 +57,9 @@ LOOK_EVERY_S = 0.5
 """How often a process looks at what it has read of the logs while something is asked for."""
 BEAT_S = 1.0
 COPYING = frozenset({LayoutPhase.COPYING, LayoutPhase.SWITCHING})
-COPY_TRIES = 3
-"""A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
+COPY_TRIES = PLAN_TRIES = 3
+"""A checkpoint that can't be copied, or planned by, may have been dropped meanwhile; the newest one, so many times in a row,
+was not."""
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
@@ -158,6 +159,7 @@ class Preparation:
         """The last step when the request was seen."""
         self._is_warm = who.warm is None
         self._is_planned = False
+        self._plan_tries = 0
         self._said: tuple[str, int, str] | None = None
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
@@ -231,7 +233,7 @@ class Preparation:
         self._work = self._copy = None
         self._is_planned = False
         self._request_id = self._error = ""
-        self._tries = 0
+        self._tries = self._plan_tries = 0
 
     def _forget_plans(self, steps: StepsView) -> None:
         """Unless they are for what has just been made: whoever goes on by it has yet to take them."""
@@ -296,7 +298,10 @@ class Preparation:
 
     def _copy_newest(self, view: PipelineView, steps: StepsView) -> None:
         copy, found = self._copy, steps.saved
-        if copy is None or self._error or not found or found[-1].step <= copy.step:
+        if copy is None or self._error or not found:
+            return
+        if found[-1].step <= copy.step:
+            self._is_planned = True  # Or it is not to be planned: there is no newer one to do it by.
             return
         if found[-1].step < self._asked_at and not self._is_copying(view):
             return  # Another one will be made for this, and what has changed in between would be copied twice.
@@ -312,9 +317,7 @@ class Preparation:
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
         await self._warm(checkpoint if await self._opens(checkpoint) else None, last)
-        if last is not None:
-            await self._plan(checkpoint, last)
-        self._is_planned = True
+        self._is_planned = self._is_planned or last is None or await self._plan(checkpoint, last)
 
     async def _opens(self, checkpoint: Checkpoint) -> bool:
         """Whether the state is opened to be warm for it."""
@@ -323,11 +326,11 @@ class Preparation:
             return True
         return tables is not None and await asyncio.to_thread(tables.links)
 
-    async def _plan(self, checkpoint: Checkpoint, last: StepBoundary) -> None:
-        """Once for a request."""
+    async def _plan(self, checkpoint: Checkpoint, last: StepBoundary) -> bool:
+        """Once for a request. False: the checkpoint was removed meanwhile, so there is a newer one, by which it is done."""
         who, prepared = self._who, self.prepared
-        if self._is_planned or who.plan is None or prepared is None:
-            return
+        if who.plan is None or prepared is None:
+            return True
         made = partial(who.plan, prepared.bound, prepared.spec, checkpoint, last)
         try:
             ahead = await in_thread(
@@ -337,13 +340,15 @@ class Preparation:
             _log.warning(
                 "node %d has no plans for the new layout: %s", who.node, error or type(error).__name__
             )
-            return
+            self._plan_tries += 1
+            return not isinstance(error, CheckpointError) or self._plan_tries >= PLAN_TRIES
         _log.info(
             "node %d has planned for the new layout: %s",
             who.node,
             ", ".join(sorted(ahead.names)) or "nothing",
         )
         self.prepared = replace(prepared, ahead=ahead)
+        return True
 
     async def _warm(self, checkpoint: Checkpoint | None, last: StepBoundary | None) -> None:
         """Once for the queries that are bound."""

@@ -85,5 +85,6 @@ def test_chatty_libraries_repeat_themselves_only_once_in_a_while() -> None:
     assert not filter_.filter(record("aiokafka.client", logging.ERROR, "no connection", 101.0))
     assert filter_.filter(record("aiokafka.client", logging.ERROR, "no connection", 131.0))
     assert not filter_.filter(record("faust.app", logging.WARNING, "something", 100.0))
+    assert not filter_.filter(record("py4j.clientserver", logging.ERROR, "an exception in Python", 100.0))
     assert filter_.filter(record("kcontrol.node", logging.WARNING, "something", 100.0))
     assert filter_.filter(record("kcontrol.node", logging.WARNING, "something", 100.1))
