@@ -39,11 +39,12 @@ class DirectTransport(Transport):
 
 class _Thread(AIOKafkaConsumerThread):
     _next_offsets: dict[TopicPartition, int]
+    _seeks: int
     _sought_s: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._next_offsets, self._sought_s = {}, 0.0
+        self._next_offsets, self._seeks, self._sought_s = {}, 0, 0.0
 
     async def _fetch_records(
         self,
@@ -83,26 +84,34 @@ class _Thread(AIOKafkaConsumerThread):
         self._next_offsets = {tp: at for tp, at in self._next_offsets.items() if tp in assigned}
         for partition, offset in self._next_offsets.items():
             consumer.seek(partition, offset)
+        self._seeks += 1
         if begun := assigned - self._next_offsets.keys():
-            await self._seek_to_end(consumer, begun)
+            await self._seek_to_end(consumer, begun, self._seeks)
         self._sought_s = time.monotonic()
         return dict(self._next_offsets)
 
     async def _seek_to_end(
-        self, consumer: aiokafka.AIOKafkaConsumer, partitions: AbstractSet[TopicPartition]
+        self, consumer: aiokafka.AIOKafkaConsumer, partitions: AbstractSet[TopicPartition], number: int
     ) -> None:
         """Who asks for the ends looks for new leaders when one has moved. The consumer's own `seek_to_end` asks the same broker
-        again and again, until it would have asked for metadata anyway, and reads nothing meanwhile that this broker leads."""
+        again and again, until it would have asked for metadata anyway, and reads nothing meanwhile that this broker leads.
+
+        number: of this seek. Partitions that were dealt anew while it waited are sought by the next, and may be read already.
+        """
         try:
             ends = await consumer.end_offsets(partitions)
         except KafkaError as error:
+            ends = {}
             _log.warning(
                 "nobody says where %d partitions of the control topic end: %s", len(partitions), error
             )
-            await consumer.seek_to_end(*(partitions & consumer.assignment()))
+        if number != self._seeks:
             return
-        for partition in ends.keys() & consumer.assignment():
+        still = partitions & consumer.assignment()
+        for partition in still & ends.keys():
             consumer.seek(partition, ends[partition])
+        if unknown := still - ends.keys():
+            await consumer.seek_to_end(*unknown)
 
     def verify_event_path(self, now: float, tp: Any) -> None:
         """Of Faust's questions the one about fetching; no stream sees these records, and nothing is committed. It counts from
