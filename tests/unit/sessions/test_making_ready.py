@@ -39,7 +39,7 @@ from kcontrol.core.model import (
 from kcontrol.core.step.assignment import owned_by, owners_of
 from kcontrol.core.step.layout_change import assigned, changed
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import CheckpointError, ConfigurationError
+from kcontrol.errors import ConfigurationError
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka
 from tests.support.dice import seeded
 from tests.support.owned_state import STORES, History, SavedCheckpoint
@@ -258,39 +258,6 @@ def test_a_checkpoint_that_can_not_be_copied_is_tried_again_and_then_it_is_said(
             said = await world.until(lambda said: said.error != "", world.process(2), _logs(MORE, saved=gone))
         assert said.copied_step == 0
         assert tries == [STEP] * COPY_TRIES
-
-    world.run(scenario)
-
-
-@pytest.mark.parametrize(("newer", "planned_by"), [(True, [STEP, STEP + 1]), (False, [STEP])])
-def test_what_can_not_be_planned_by_a_checkpoint_that_is_gone_is_planned_by_a_newer_one_if_there_is_one(
-    newer: bool, planned_by: list[int], world: _World
-) -> None:
-    planned: list[int] = []
-
-    class Copied(relaying.AheadCopy):
-        def copy(self, checkpoint: Checkpoint) -> None:
-            self.step = checkpoint.step
-
-    async def scenario() -> None:
-        logs = _logs(MORE, saved=world.checkpoint())
-
-        def plan(_bound: Any, _spec: PipelineSpec, checkpoint: Checkpoint, _last: StepBoundary) -> Any:
-            planned.append(checkpoint.step)
-            if checkpoint.step > STEP:
-                return SimpleNamespace(names={"q"})
-            if newer:
-                more = (boundary(STEP + 1, (7, 2), (8, 3), nodes=2), replace(checkpoint, step=STEP + 1))
-                logs.committed = folded(*more, view=logs.committed)
-            raise CheckpointError("there is no such part")
-
-        with patch.object(relaying, "AheadCopy", Copied):
-            it = world.process(2, plan=plan)
-            said = await world.until(lambda said: said.copied_step > 0, it, logs)
-        assert said.copied_step == planned_by[-1]
-        assert planned == planned_by
-        assert it.prepared is not None
-        assert (it.prepared.ahead is not None) == newer
 
     world.run(scenario)
 
