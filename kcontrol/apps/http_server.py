@@ -108,12 +108,9 @@ async def serve_interface(
 
 def _streams(settings: ClusterSettings, limits: HttpLimits, registry: CollectorRegistry) -> OutputStreams:
     """With their metrics, if there may be any."""
-    follow, most = partial(FollowedOutput, settings), limits.max_streams
-    if not most:
-        return OutputStreams(follow, most, limits.longest_stream_s)
-    metrics = StreamMetrics(registry)
-    streams = OutputStreams(follow, most, limits.longest_stream_s, metrics)
-    metrics.watch(lambda: streams.running, most)
+    streams = OutputStreams(partial(FollowedOutput, settings), limits.max_streams, limits.longest_stream_s)
+    if streams.most:
+        streams.observer = StreamMetrics(registry, lambda: streams.running, streams.most)
     return streams
 
 

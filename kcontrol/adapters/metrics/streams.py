@@ -13,21 +13,18 @@ from kcontrol.adapters.metrics.making import AskedGauges, Gauges, make_counter
 class StreamMetrics:
     """A StreamObserver."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, running: Callable[[], int], limit: int) -> None:
+        """running: how many streams there are now; limit: how many there may be."""
         self._steps = make_counter(served.STREAMED_STEPS, registry)
         self._rows = make_counter(served.STREAMED_ROWS, registry)
         self._refused = make_counter(served.STREAMS_REFUSED, registry)
         self._failed = make_counter(served.STREAMS_FAILED, registry)
-        self._registry = registry
-
-    def watch(self, running: Callable[[], int], limit: int) -> None:
-        """running: how many streams there are now; limit: how many there may be."""
 
         def add(gauges: Gauges) -> None:
             gauges[served.STREAMS.name].add_metric((), running())
             gauges[served.STREAMS_LIMIT.name].add_metric((), limit)
 
-        AskedGauges(self._registry, (served.STREAMS, served.STREAMS_LIMIT), add)
+        AskedGauges(registry, (served.STREAMS, served.STREAMS_LIMIT), add)
 
     def rows(self, pipeline: str, output: str, count: int) -> None:
         self._rows.labels(pipeline, output).inc(count)

@@ -104,12 +104,17 @@ def run(
 async def _await_assigned(member: Member, appender: Appender, times: int) -> None:
     """What is written before a member's partitions have found their ends is for whoever reads the log."""
     await member.until(lambda: member.assignments >= times)
-    number = len(member.seen[0])
-    while len(member.seen[0]) == number:
+    await _until_read(member, appender, 0)
+
+
+async def _until_read(member: Member, appender: Appender, partition: int) -> None:
+    """appender: of that partition."""
+    number = len(member.seen[partition])
+    while len(member.seen[partition]) == number:
         await appender.append([(b"", f"try {uuid4().hex}".encode())])
         try:
             async with asyncio.timeout(0.5):
-                await member.until(lambda: len(member.seen[0]) > number)
+                await member.until(lambda: len(member.seen[partition]) > number)
         except TimeoutError:
             continue
 
@@ -181,7 +186,12 @@ def test_a_partition_whose_leader_has_moved_is_read_by_whoever_takes_it(
             await asyncio.to_thread(until, has_moved, "the partition has moved", TIMEOUT_S)
             await keeper.worker.stop()
             await taker.until(lambda: taker.assignments >= 1)
-            await _until_read(taker, cluster3.settings, topic, moved)
+            appender = Appender(cluster3.settings, topic, moved)
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    await _until_read(taker, appender, moved)
+            finally:
+                await appender.close()
         finally:
             for each in both:
                 if not each.worker.should_stop:
@@ -193,15 +203,3 @@ def test_a_partition_whose_leader_has_moved_is_read_by_whoever_takes_it(
 
 def _is_led_by(cluster: EmbeddedCluster, topic: str, partition: int, broker: int) -> bool:
     return cluster.leader(topic, partition) == broker
-
-
-async def _until_read(member: Member, settings: ClusterSettings, topic: str, partition: int) -> None:
-    """What was written before the partition was sought is for others."""
-    appender = Appender(settings, topic, partition)
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            while not member.seen[partition]:
-                await appender.append([(b"", b"now?")])
-                await asyncio.sleep(0.2)
-    finally:
-        await appender.close()

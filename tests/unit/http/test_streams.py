@@ -253,7 +253,6 @@ def test_a_stream_whose_client_has_gone_keeps_its_place_until_its_thread_is_free
 
 def test_metrics_tell_what_was_streamed_and_what_was_not() -> None:
     registry = CollectorRegistry()
-    metrics = StreamMetrics(registry)
     script = Script(
         [
             Rows(3, [Record(None, b"1"), Record(None, b"2")]),
@@ -262,8 +261,8 @@ def test_metrics_tell_what_was_streamed_and_what_was_not() -> None:
             InputGoneError("gone"),
         ]
     )
-    of = OutputStreams(lambda *_: script, most=4, longest_s=LONG_S, observer=metrics)
-    metrics.watch(lambda: of.running, of.most)
+    of = OutputStreams(lambda *_: script, most=4, longest_s=LONG_S)
+    metrics = of.observer = StreamMetrics(registry, lambda: of.running, of.most)
 
     def told(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(f"kcontrol_{name}", labels)
