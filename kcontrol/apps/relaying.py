@@ -215,9 +215,9 @@ class Preparation:
         return who.node < request.nodes and (who.instead == (who.node in request.replaced))
 
     async def _swept(self, steps: StepsView) -> bool:
-        """Whether what was copied is gone, once nobody can be about to open it."""
+        """Whether what was copied is gone, once nobody can be about to open it, or has not closed it yet."""
         made = steps.assignment
-        if made is not None and made.live and steps.step == made.step:
+        if self._forgotten or (made is not None and made.live and steps.step == made.step):
             return False
         who = self._who
         await asyncio.to_thread(forget_ahead, who.root, who.pipeline.name, who.node)

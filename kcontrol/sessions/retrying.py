@@ -20,6 +20,10 @@ _Result = TypeVar("_Result")
 AWAY = Backoff(first_ms=50, longest_ms=2_000)
 """Between tries while Kafka is away."""
 DEFAULT_DEADLINE_MS = 120_000
+TOLD_AGAIN_S = 60.0
+"""A fault that was told is told again no sooner: of several brokers that are away, each try names another one."""
+_KEPT = 16
+"""So many faults of a row are known by their sentences; those that were told last."""
 
 
 async def until_deadline(
@@ -71,8 +75,7 @@ async def follow(
 
 
 class _Faults:
-    """A row of faults of one thing: each is told when it is another than the one before, and how many there
-    were when they are over."""
+    """A row of faults of one thing: each sentence is told once a minute, and how many there were when they are over."""
 
     def __init__(self, what: str, log: logging.Logger, deadline_ms: int, quiet_ms: int = 0) -> None:
         self._what = what
@@ -81,7 +84,8 @@ class _Faults:
         self._quiet_ms = quiet_ms
         self._loud_from = 0.0
         self._tries: Tries | None = None
-        self._told = ""
+        self._told: dict[str, float] = {}
+        """When each sentence was told last, by the loop's clock; the newest last."""
 
     async def wait_out(self, fault: RetriableError) -> None:
         # By the loop's clock, which a test may run faster.
@@ -92,12 +96,21 @@ class _Faults:
         self._tries.check(self._what, fault)
         if now() < self._loud_from:
             self._log.debug("%s: %s; trying again", self._what, fault)
-        elif str(fault) != self._told:
-            self._told = str(fault)
-            self._log.warning("%s: %s; trying again", self._what, fault)
+        else:
+            self._tell(str(fault), now())
         await self._tries.wait()
+
+    def _tell(self, fault: str, now_s: float) -> None:
+        if now_s - self._told.get(fault, -TOLD_AGAIN_S) < TOLD_AGAIN_S:
+            return
+        self._told.pop(fault, None)
+        self._told[fault] = now_s
+        if len(self._told) > _KEPT:
+            del self._told[next(iter(self._told))]
+        self._log.warning("%s: %s; trying again", self._what, fault)
 
     def are_over(self) -> None:
         if self._tries is not None and self._told:
             self._log.info("%s: succeeded at try %d", self._what, self._tries.failures + 1)
-        self._tries, self._told = None, ""
+        self._tries = None
+        self._told.clear()

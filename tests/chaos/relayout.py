@@ -32,7 +32,8 @@ MAX_DELAY_S = 3.0
 MAX_OUTAGE_S = 6.0
 LIVE_SHARE = 0.5
 """Of the changes, those that are made while the pipeline runs."""
-LIVE_TIMEOUT = "60 s"
+LIVE_TIMEOUT = "120 s"
+"""A node that is new starts Spark and warms itself up before it is ready, with all processors busy."""
 HIT_SHARE, KILLED_SHARE, WIPED_SHARE = 0.5, 0.3, 0.3
 """Of the stops and changes, those that meet a fault; of the changes, those whose command is killed; of the nodes, those
 whose disk is lost on the way."""

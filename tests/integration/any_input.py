@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -136,6 +137,20 @@ class DyingServer:
 def lines(rows: int) -> bytes:
     """NDJSON of these numbers."""
     return "".join(f'{{"number": {at}}}\n' for at in range(rows)).encode()
+
+
+def protobuf_numbers(schema_ids: Sequence[int], rows: int) -> Iterator[bytes]:
+    """These numbers as the first field of the first message, in Confluent's wire format, by these schemas in turn."""
+    each = -(-rows // len(schema_ids))
+    for number in range(rows):
+        yield struct.pack(">bI", 0, schema_ids[number // each]) + b"\x00\x08" + _varint(number)
+
+
+def _varint(number: int) -> bytes:
+    """As Protobuf has it."""
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
 
 
 @contextmanager

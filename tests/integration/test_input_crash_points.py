@@ -3,7 +3,6 @@ in exactly one step, equal in a replay. (Of topics: test_recovery_crash_points.p
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.any_input import PATIENCE_S, Numbers, lines, object_store
+from tests.integration.any_input import PATIENCE_S, Numbers, lines, object_store, protobuf_numbers
 from tests.integration.recovery import until_dead
 from tests.integration.test_recovery_crash_points import COORDINATOR_POINTS, NODE_POINTS
 from tests.support.files_server import serving_files
@@ -70,15 +69,7 @@ def _produce(numbers: Numbers, registry: Registry) -> None:
     elif numbers.kind == "confluent-json":
         numbers.send(b'\x00\x00\x00\x00\x07{"number": %d}' % number for number in range(numbers.count))
     else:
-        head = struct.pack(">bI", 0, registry.add("any-value", PROTOBUF, "PROTOBUF"))
-        numbers.send(head + b"\x00\x08" + _varint(number) for number in range(numbers.count))
-
-
-def _varint(number: int) -> bytes:
-    """As Protobuf has it."""
-    if number < 0x80:
-        return bytes([number])
-    return bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+        numbers.send(protobuf_numbers([registry.add("any-value", PROTOBUF, "PROTOBUF")], numbers.count))
 
 
 def _die_at_each(points: tuple[str, ...], make: Callable[[str], KcontrolProcess]) -> None:

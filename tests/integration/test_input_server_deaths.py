@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.any_input import PATIENCE_S, DyingServer, Numbers, lines, object_store
+from tests.integration.any_input import (
+    PATIENCE_S,
+    DyingServer,
+    Numbers,
+    lines,
+    object_store,
+    protobuf_numbers,
+)
 from tests.support.following import until_status
 
 pytestmark = [pytest.mark.timeout(2_400), pytest.mark.heavy]
@@ -55,26 +61,58 @@ def test_a_store_of_objects_dies_while_it_is_read(settings: ClusterSettings, tmp
         numbers.check()
 
 
-def test_a_registry_dies_in_place_of_answers(settings: ClusterSettings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["registry", "confluent-protobuf"])
+def test_a_registry_dies_in_place_of_answers(kind: str, settings: ClusterSettings, tmp_path: Path) -> None:
     """Each of the schemas that rows were written by is asked for, and none of them when the steps are run again."""
-    schemas = {each: _schema(each) for each in range(1, len(DEATHS) + 1)}
-    file = tmp_path / "schemas.ndjson"
-    file.write_text("".join(json.dumps(["any-value", each]) + "\n" for each in schemas.values()))
-    server = DyingServer("tests.support.registry_process", file)
-    (tmp_path / "kcontrol.toml").write_text(f'[schema_registry]\nurl = "{server.url}"\n')
-    numbers = Numbers(settings, tmp_path, "registry", 4_000)
+    ids = range(1, len(DEATHS) + 1)
+    server = _registry(tmp_path, [_avro(each) if kind == "registry" else _protobuf(each) for each in ids])
+    numbers = Numbers(settings, tmp_path, kind, 4_000)
     with server.process() as first, numbers.coordinator(), numbers.node() as node:
         node.says("joins", PATIENCE_S)
         first.kill()
-        numbers.produce(schemas)
-        for dies_at in (1, 2) * (len(schemas) // 2 - 1):
+        if kind == "registry":
+            numbers.produce({each: json.loads(_avro(each)[0]) for each in ids})
+        else:
+            numbers.send(protobuf_numbers(ids, numbers.count))
+        for dies_at in (1, 2) * (len(ids) // 2 - 1):
             server.dies(dies_at)
         with server.process():
             numbers.until_all_are_there()
     numbers.check()
 
 
-def _schema(number: int) -> dict[str, Any]:
+def test_a_registry_dies_whenever_an_outputs_schema_is_to_be_put_there(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
+    """Of JSON it is asked for nothing else: what comes in is read by the input's own columns."""
+    server = _registry(tmp_path, [])
+    numbers = Numbers(settings, tmp_path, "confluent-json", 4_000)
+    numbers.send(b'\x00\x00\x00\x00\x07{"number": %d}' % number for number in range(numbers.count))
+    with numbers.coordinator(), numbers.node():
+        for _ in range(3):
+            server.dies(1)
+        with server.process():
+            numbers.until_all_are_there()
+    numbers.check()
+
+
+def _registry(directory: Path, schemas: list[tuple[str, str]]) -> DyingServer:
+    """That holds these texts, each with its type, and that the processes of the pipeline are told of."""
+    file = directory / "schemas.ndjson"
+    file.write_text("".join(json.dumps(["any-value", *each]) + "\n" for each in schemas))
+    server = DyingServer("tests.support.registry_process", file)
+    (directory / "kcontrol.toml").write_text(f'[schema_registry]\nurl = "{server.url}"\n')
+    return server
+
+
+def _avro(number: int) -> tuple[str, str]:
     """With the number itself and another one's name beside it."""
     more = {"name": f"more_{number}", "type": "int", "default": number}
-    return {"type": "record", "name": "Number", "fields": [{"name": "number", "type": "long"}, more]}
+    fields = [{"name": "number", "type": "long"}, more]
+    return json.dumps({"type": "record", "name": "Number", "fields": fields}), "AVRO"
+
+
+def _protobuf(number: int) -> tuple[str, str]:
+    """The same."""
+    text = f'syntax = "proto3"; message Number {{ int64 number = 1; int32 more_{number} = 2; }}'
+    return text, "PROTOBUF"

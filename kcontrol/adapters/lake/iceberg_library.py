@@ -16,6 +16,7 @@ _FINAL_IN_DATABASE = (
     "authentication failed",
     "permission denied",
     "unable to open database file",
+    "readonly database",
     "no password supplied",
 )
 """Of what a database that can't be asked says. Whatever else it says (it is away, locked, full) may pass."""

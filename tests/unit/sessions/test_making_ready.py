@@ -294,6 +294,44 @@ class _Rehearsals:
         await self.goes_on.wait()
 
 
+class _Hanging(_Rehearsals):
+    """Spark is told to end them, and takes its time."""
+
+    async def __call__(self, *what: Any) -> None:
+        try:
+            await super().__call__(*what)
+        finally:
+            await self.goes_on.wait()
+
+
+def test_what_was_copied_stays_for_as_long_as_it_is_open_though_nobody_wants_it_any_more(
+    world: _World,
+) -> None:
+    async def scenario() -> None:
+        warm, home = _Hanging(), ahead_home(world.tmp_path / "of-2-False", "p", 2)
+        it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
+        await _looking(it, logs, lambda: bool(warm.began))
+        logs.see(replace(MORE, request_id="l2", nodes=0))
+        for _ in range(20):
+            assert await it.look(*logs.read), "there is something to be taken away"
+            await asyncio.sleep(0)
+            assert home.exists()
+        warm.goes_on.set()
+        async with asyncio.timeout(HANG_S):
+            while await it.look(*logs.read):
+                await asyncio.sleep(0)
+        assert not home.exists()
+
+    world.run(scenario)
+
+
+async def _looking(it: Preparation, logs: _Logs, done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not done():
+            assert await it.look(*logs.read)
+            await asyncio.sleep(0)
+
+
 def test_a_checkpoint_of_before_the_request_is_copied_only_if_the_change_is_made_by_it(world: _World) -> None:
     """Otherwise most of it would be copied twice: once as it was then, once as it is in the one that is made."""
 
@@ -321,9 +359,7 @@ def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(
     async def scenario() -> None:
         warm = _Rehearsals()
         it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
-        while not warm.began:
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
+        await _looking(it, logs, lambda: bool(warm.began))
         assert {each.request_id for each in await world.said()} <= {""}
         warm.goes_on.set()
         await world.until(_is_ready, it, logs)
@@ -352,9 +388,7 @@ def test_little_state_is_opened_to_warm_up_as_it_was_copied(world: _World) -> No
     async def scenario() -> None:
         warm = _Rehearsals()
         it, logs = world.process(2, warm=warm), _logs(MORE, saved=world.checkpoint())
-        while not warm.began:
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
+        await _looking(it, logs, lambda: bool(warm.began))
         assert (await world.said())[-1].request_id == "l1"
         warm.goes_on.set()
         await world.until(_is_ready, it, logs)
@@ -371,9 +405,7 @@ def test_other_queries_than_those_it_is_warm_for_are_made_warm_before_it_is_read
         await world.until(_is_ready, it, logs)
         warm.goes_on.clear()
         logs.see(replace(MORE, request_id="l2", nodes=1))
-        while len(warm.began) < 2:
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
+        await _looking(it, logs, lambda: len(warm.began) == 2)
         for _ in range(3):
             await it.look(*logs.read)
             assert [each.copied_step for each in await world.said() if each.request_id == "l2"][-1] == 0

@@ -71,6 +71,7 @@ def test_a_fault_that_passes_is_waited_out() -> None:
 
 
 def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixture) -> None:
+    """As are those of three brokers that are away: each try names another one."""
     caplog.set_level(logging.INFO)
     faults = iter([RetriableError(text) for text in ("one", "one", "two", "two", "one")])
 
@@ -83,9 +84,25 @@ def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [
         "trying: one; trying again",
         "trying: two; trying again",
-        "trying: one; trying again",
         "trying: succeeded at try 6",
     ]
+
+
+def test_faults_that_last_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    ends_s = 0.0
+
+    async def action() -> None:
+        nonlocal ends_s
+        now_s = asyncio.get_running_loop().time()
+        ends_s = ends_s or now_s + 150
+        if now_s < ends_s:
+            raise RetriableError(f"broker {int(now_s / 2) % 3} is away")
+
+    in_virtual_time(lambda: until_deadline(action, "trying", LOG, deadline_ms=300_000))
+    said = [message for message in caplog.messages if "away" in message]
+    assert len(said) == 9
+    assert len(set(said)) == 3
 
 
 def test_a_fault_that_is_usual_is_told_only_when_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
