@@ -40,6 +40,10 @@ LAST_MOMENT_S = 5.0
 class NumberTakenError(NotNowError):
     """A node that was to be replaced has died, and who waited for its place has taken its number, as anybody may."""
 
+    def __init__(self, text: str, node: int) -> None:
+        super().__init__(text)
+        self.node = node
+
 
 async def is_at_work(cluster: ClusterSettings, pipeline: str) -> bool:
     """Whether somebody looks after the pipeline, and it is to run. Raises NotFoundError, TopicError."""
@@ -115,12 +119,12 @@ async def withdraw(cluster: ClusterSettings, pipeline: str) -> None:
         raise KcontrolError(f"pipeline {pipeline!r}: {status.text}")
 
 
-def withdrawal(request: LayoutRequest, *, is_done: bool = False) -> LayoutRequest:
-    """What takes the place of a request, and asks for nothing: an upgrade that it is of goes on where it is. is_done: the
-    node that was to be replaced is."""
+def withdrawal(request: LayoutRequest, done: int | None = None) -> LayoutRequest:
+    """What takes the place of a request, and asks for nothing: an upgrade that it is of goes on where it is. done: of the nodes
+    that were to be replaced, one that is."""
     return LayoutRequest(
         *(request.pipeline, uuid4().hex, request.number, 0, 0),
-        replaced=() if is_done else request.replaced,
+        replaced=tuple(node for node in request.replaced if node != done),
         way=request.way,
         left=request.left,
         whole=request.whole,
@@ -232,8 +236,9 @@ async def _refuse_taken(logs: PipelineLogs, request: LayoutRequest) -> None:
         await logs.read_steps_on()  # The record lies before the join that follows from it.
         made = logs.committed.assignment
         if made is None or made.request_id != request.request_id:
-            await logs.control.append([withdrawal(request, is_done=True)])
+            await logs.control.append([withdrawal(request, done=node)])
             raise NumberTakenError(
                 f"pipeline {request.pipeline!r}: the process that was node {node} is gone, and process {join.process_id} on "
-                f"{join.host}, which waited for its place, has its number: the layout is as it was"
+                f"{join.host}, which waited for its place, has its number: the layout is as it was",
+                node,
             )

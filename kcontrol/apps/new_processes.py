@@ -48,15 +48,16 @@ class Starter:
         return NewProcess(self.arguments(node, how, host), self.logs / f"node-{node}.log")
 
 
-def host_of(turn: UpgradeTurn, way: UpgradeWay, hosts: Sequence[str], now: str) -> str:
-    """Where the process is to be started that comes with a turn; '' if that is not known.
+def host_of(turn: UpgradeTurn, node: int, way: UpgradeWay, hosts: Sequence[str], now: str) -> str:
+    """Where the process is to be started that comes with a turn as this node; '' if that is not known.
 
     hosts: for those that go to another host than the one that has a node already, the last one last: so whoever goes on with
     an upgrade finds the right one by what is left of it. now: where the node is whose place it takes.
     """
     if not _goes_elsewhere(turn, way):
         return now
-    after = sum(_goes_elsewhere(each, way) for each in turns(way, turn.left, turn.nodes_after, turn.whole))
+    to_come = turns(way, turn.left, turn.nodes_after, turn.whole)
+    after = len(turn.comes) - 1 - turn.comes.index(node) + sum(_elsewhere(each, way) for each in to_come)
     return hosts[-1 - after] if after < len(hosts) else ""
 
 
@@ -64,12 +65,17 @@ def check_hosts(
     starter: Starter, way: UpgradeWay, to_come: Sequence[UpgradeTurn], hosts: Sequence[str]
 ) -> None:
     """Raise ConfigurationError if it is not said on which hosts all processes are to be started."""
-    elsewhere = sum(_goes_elsewhere(each, way) for each in to_come)
+    elsewhere = sum(_elsewhere(each, way) for each in to_come)
     if starter.names_host and elsewhere > len(hosts):
         raise ConfigurationError(
             f"--start has {HOST}, and {elsewhere} processes are to be started on another host each: give --host so many times, "
             "in that order. Nothing was changed"
         )
+
+
+def _elsewhere(turn: UpgradeTurn, way: UpgradeWay) -> int:
+    """How many processes."""
+    return len(turn.comes) if _goes_elsewhere(turn, way) else 0
 
 
 def _goes_elsewhere(turn: UpgradeTurn, way: UpgradeWay) -> bool:

@@ -52,16 +52,17 @@ async def upgrade(asked: UpgradeAsked, tell: Tell) -> list[NodeUpgraded]:
     done: list[NodeUpgraded] = []
     turn, request = await _begun(asked, tell)
     while True:
-        to_come = list(turns(asked.way, turn.left, turn.nodes_after, turn.whole))
+        to_come = list(turns(asked.way, turn.left, turn.nodes_after, turn.whole, together=asked.together))
         if to_come:
             tell(f"pipeline {asked.pipeline}: {1 + len(to_come)} changes of its layout are to come", None)
         try:
-            made, nodes = await make(asked, turn, request, tell)
+            made = await make(asked, turn, request, tell)
         except KcontrolError:
             tell(_failed(turn, done), None)
             raise
-        done.append(made)
-        following, request = next_turn(asked.way, turn.left, nodes, turn.whole), None
+        done += made.upgraded
+        following = next_turn(asked.way, made.left, made.nodes, turn.whole, together=asked.together)
+        request = None
         if following is None:
             return done
         turn = following
@@ -72,8 +73,9 @@ def _failed(turn: UpgradeTurn, done: list[NodeUpgraded]) -> str:
     more = ""
     if turn.nodes != turn.whole:
         more = f"; there are {turn.nodes} nodes meanwhile, and {turn.whole} once it is over"
+    were = "were" if turn.others else "was"
     return (
-        f"node {turn.node} was not {turn.part.value} ({before} before it): put right what is said below, and give the command "
+        f"{turn} {were} not {turn.part.value} ({before} before that): put right what is said below, and give the command "
         f"again, which goes on with that; to go back, give it with the old code{more}"
     )
 
@@ -93,7 +95,7 @@ async def _begun(asked: UpgradeAsked, tell: Tell) -> tuple[UpgradeTurn, LayoutRe
             raise ConfigurationError(
                 f"pipeline {asked.pipeline!r} has the nodes 0 to {whole - 1}, and no node {wrong[0]}"
             )
-        turn = first_turn(asked.way, asked_for, newest, fate, nodes)
+        turn = first_turn(asked.way, asked_for, newest, fate, nodes, together=asked.together)
         if fate is None and (newest is None or not _is_of(newest, asked.way, turn)):
             raise NotNowError(
                 f"pipeline {asked.pipeline!r}: another change of its layout is under way: see kcontrol status, or give it up "
@@ -102,18 +104,19 @@ async def _begun(asked: UpgradeAsked, tell: Tell) -> tuple[UpgradeTurn, LayoutRe
         if newest is not None and (
             nodes != whole or nodes_left(newest, fate, asked.way, tuple(range(whole)))
         ):
-            tell(f"pipeline {asked.pipeline}: goes on: node {turn.node} is to be {turn.part.value}", None)
+            are = "are" if turn.others else "is"
+            tell(f"pipeline {asked.pipeline}: goes on: {turn} {are} to be {turn.part.value}", None)
         _check(asked, turn, logs.spec(), logs.committed.step)
         made = logs.committed.assignment
         if newest is not None and made is not None and made.request_id == newest.request_id:
-            await until_settled(asked, logs, made.step, but=turn.comes)
+            await until_settled(asked, logs, made.step, before={}, but=turn.comes)
         return turn, newest if fate is None else None
 
 
 def _is_of(newest: LayoutRequest, way: UpgradeWay, turn: UpgradeTurn) -> bool:
     """Whether what is under way is this very change."""
     its = turn_of(newest, turn.nodes)
-    return newest.way == way and (its.part, its.node) == (turn.part, turn.node)
+    return newest.way == way and (its.part, its.node, its.others) == (turn.part, turn.node, turn.others)
 
 
 def _check(asked: UpgradeAsked, turn: UpgradeTurn, spec: PipelineSpec, step: int) -> None:

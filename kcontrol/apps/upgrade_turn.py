@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -48,7 +48,7 @@ class UpgradeAsked:
     """What is to be done. nodes: (): all. timeout_ms: for the process that is to be a node to be ready. settle_ms: for the
     pipeline to be whole again after each change. steps: so many must be made by then, as long as steps are due. own: where
     nodes of this machine have their own checkpoints. starter: starts the processes; None: whoever reads what is told does.
-    hosts: for processes that go to another host, in this order."""
+    hosts: for processes that go to another host, in this order. together: what is replaced is so in one change."""
 
     cluster: ClusterSettings
     pipeline: str
@@ -60,11 +60,12 @@ class UpgradeAsked:
     own: Path
     starter: Starter | None = None
     hosts: tuple[str, ...] = ()
+    together: bool = False
 
 
 @dataclass(frozen=True)
 class NodeUpgraded:
-    """A change that was made. change: what became of the node (`UpgradePart`). after_step: the last one before it. host,
+    """What a change has made of a node. change: what became of it (`UpgradePart`). after_step: the last one before it. host,
     process_id, kcontrol: of the new process, if one has come. state_bytes: what it has of the checkpoint; moved_bytes: as much
     of it was copied to its host; -1: that is not known."""
 
@@ -84,37 +85,55 @@ def layout_nodes(logs: PipelineLogs) -> int:
     return logs.spec().nodes if made is None else made.nodes
 
 
-async def make(
-    asked: UpgradeAsked, turn: UpgradeTurn, request: LayoutRequest | None, tell: Tell
-) -> tuple[NodeUpgraded, int]:
-    """What was made, and how many nodes there are now. request: of this turn, if it is in the log already.
+@dataclass(frozen=True)
+class TurnMade:
+    """left: of the nodes that are to be upgraded, those that are not. nodes: how many there are now."""
+
+    upgraded: tuple[NodeUpgraded, ...]
+    left: tuple[int, ...]
+    nodes: int
+
+
+async def make(asked: UpgradeAsked, turn: UpgradeTurn, request: LayoutRequest | None, tell: Tell) -> TurnMade:
+    """request: of this turn, if it is in the log already.
 
     Raises ConfigurationError: it can't be done; NotNowError: not now, or a process could not be the node; HaltedError,
     RetriableError: the pipeline was not whole again in time.
     """
     async with pipeline_logs(asked.cluster, asked.pipeline) as logs:
         await logs.read()
-        before = None if turn.comes is None else holder(logs, turn.comes)
+        before = {node: holder(logs, node) for node in turn.comes}
         asking = request or await _request(asked, turn)
-        tell(_awaits(asked, logs, turn), None)
+        for node in before or (turn.node,):
+            tell(_awaits(asked, logs, turn, node), None)
         if request is None:
             await logs.control.append([asking])
         starting = _Starting(asked, logs, turn, tell)
         try:
             step, ready = await _made(logs, asking, starting, tell)
+        except NumberTakenError as taken:
+            tell(str(taken), None)
+            await logs.read()
+            step, ready, before = logs.committed.step, {}, {taken.node: before[taken.node]}
         except KcontrolError:
             starting.end()
             raise
-        join = await until_settled(asked, logs, step, comes=turn.comes, before=before)
-        made = _upgraded(turn, step, join, ready)
-        tell(node_text(made), None)
-        return made, layout_nodes(logs)
+        joins = await until_settled(asked, logs, step, before=before)
+        made = [
+            _upgraded(turn, node, step, joins.get(node), ready.get(node)) for node in before or (turn.node,)
+        ]
+        for each in made:
+            tell(node_text(each), None)
+        left = tuple(node for node in turn.comes if node not in before)
+        return TurnMade(tuple(made), (*left, *turn.left), layout_nodes(logs))
 
 
-def _upgraded(turn: UpgradeTurn, step: int, join: NodeJoin | None, ready: LayoutReady | None) -> NodeUpgraded:
+def _upgraded(
+    turn: UpgradeTurn, node: int, step: int, join: NodeJoin | None, ready: LayoutReady | None
+) -> NodeUpgraded:
     state = -1 if ready is None else ready.total_bytes
     return NodeUpgraded(
-        node=turn.node,
+        node=node,
         change=turn.part.value,
         after_step=step,
         host="" if join is None else join.host,
@@ -134,7 +153,7 @@ async def _request(asked: UpgradeAsked, turn: UpgradeTurn) -> LayoutRequest:
         case UpgradePart.REMOVE:
             without = turn.node
         case UpgradePart.REPLACE:
-            replaced = (turn.node,)
+            replaced = turn.comes
     plan = await plan_live(asked.cluster, asked.pipeline, nodes, without, asked.own, replaced)
     return LayoutRequest(
         *(asked.pipeline, uuid4().hex, plan.number, plan.change.nodes, asked.timeout_ms),
@@ -148,8 +167,9 @@ async def _request(asked: UpgradeAsked, turn: UpgradeTurn) -> LayoutRequest:
 
 async def _made(
     logs: PipelineLogs, request: LayoutRequest, starting: _Starting, tell: Tell
-) -> tuple[int, LayoutReady | None]:
-    """The last step before it is made, and what the process that has come has said of itself last."""
+) -> tuple[int, dict[int, LayoutReady]]:
+    """The last step before it is made, and what the processes that have come have said of themselves last. Raises
+    NumberTakenError, and others as `make` does."""
 
     def told(status: LayoutStatus) -> None:
         if status.phase not in OVER:
@@ -157,10 +177,6 @@ async def _made(
 
     try:
         status = await followed(logs, request, told, starting.look)
-    except NumberTakenError as taken:
-        tell(str(taken), None)
-        await logs.read()
-        return logs.committed.step, None
     except NotNowError:
         raise
     except KcontrolError:
@@ -171,45 +187,49 @@ async def _made(
         status = made
     if status.phase is not LayoutPhase.DONE:
         raise NotNowError(f"pipeline {request.pipeline!r}: {status.text}")
-    ready = None if starting.comes is None else logs.view.layout_ready(starting.comes)
-    return status.step, ready if ready is not None and ready.request_id == request.request_id else None
+    said = {node: logs.view.layout_ready(node) for node in starting.comes}
+    of_this = request.request_id
+    return status.step, {
+        node: one for node, one in said.items() if one is not None and one.request_id == of_this
+    }
 
 
 class _Starting:
-    """Has the process started that is to come, unless one is heard of that waits for that."""
+    """Has the processes started that are to come, unless one is heard of that waits for that."""
 
     def __init__(self, asked: UpgradeAsked, logs: PipelineLogs, turn: UpgradeTurn, tell: Tell) -> None:
         """logs: as they were read before anybody can have been asked."""
         self.comes = turn.comes
-        self._said = None if turn.comes is None else logs.view.layout_ready(turn.comes)
+        self._said = {node: logs.view.layout_ready(node) for node in turn.comes}
         self._how = "--new" if turn.part is UpgradePart.ADD else "--instead"
-        self._host = host_of(turn, asked.way, asked.hosts, _host_now(logs, turn))
+        self._hosts = {
+            node: host_of(turn, node, asked.way, asked.hosts, _host_now(logs, turn, node))
+            for node in turn.comes
+        }
         self._starter, self._tell = asked.starter, tell
         self._since = time.monotonic()
-        self._process: NewProcess | None = None
+        self._processes: dict[int, NewProcess] = {}
 
     async def look(self, logs: PipelineLogs) -> None:
-        """Raises ConfigurationError: it can't be started; KcontrolError: it has ended."""
-        process = self._process
-        if process is not None:
+        """Raises ConfigurationError: one can't be started; KcontrolError: one has ended."""
+        for process in self._processes.values():
             process.check()
-        elif (
-            self._starter is not None
-            and self.comes is not None
-            and logs.view.layout_ready(self.comes) == self._said
-            and time.monotonic() - self._since > HEAR_S
-        ):
-            self._process = self._starter.start(self.comes, self._how, self._host)
-            self._tell(f"node {self.comes}: started {self._process.text}", None)
+        if self._starter is None or time.monotonic() - self._since <= HEAR_S:
+            return
+        for node, said in self._said.items():
+            if node not in self._processes and logs.view.layout_ready(node) == said:
+                self._processes[node] = self._starter.start(node, self._how, self._hosts[node])
+                self._tell(f"node {node}: started {self._processes[node].text}", None)
 
     def end(self) -> None:
-        """What was started is not to be the node any more."""
-        if self._process is not None:
-            self._process.end()
+        """What was started is not to be a node any more."""
+        for process in self._processes.values():
+            process.end()
 
 
-def _host_now(logs: PipelineLogs, turn: UpgradeTurn) -> str:
-    join = None if turn.place_of is None else holder(logs, turn.place_of)
+def _host_now(logs: PipelineLogs, turn: UpgradeTurn, node: int) -> str:
+    place = turn.place_of(node)
+    join = None if place is None else holder(logs, place)
     return "" if join is None else join.host
 
 
@@ -218,15 +238,13 @@ async def until_settled(
     logs: PipelineLogs,
     step: int,
     *,
-    comes: int | None = None,
-    before: NodeJoin | None = None,
-    but: int | None = None,
-) -> NodeJoin | None:
-    """Returns once all nodes are in place by the newest layout, and steps are made again where they are due: who is node
-    `comes` then.
+    before: Mapping[int, NodeJoin | None],
+    but: Collection[int] = (),
+) -> dict[int, NodeJoin | None]:
+    """Returns once all nodes are in place by the newest layout, and steps are made again where they are due: who they are then.
 
-    step: the last one by the layout before. before: who was `comes`. but: is not waited for. Raises HaltedError;
-    RetriableError: not in time.
+    step: the last one by the layout before. before: the nodes that are to be other processes, and who they were. but: are not
+    waited for. Raises HaltedError; RetriableError: not in time.
     """
     waits_for = ""
     try:
@@ -238,11 +256,12 @@ async def until_settled(
                 if life.phase == PipelinePhase.HALTED:
                     raise HaltedError(f"pipeline {asked.pipeline!r} has halted after that: {life.reason}")
                 waits_for = _waits_for(asked, logs, step, now_ms, but)
-                join = None if comes is None else holder(logs, comes)
-                if comes is not None and (join is None or _same(join, before)):
-                    waits_for = f"node {comes} to join"
+                joins = {node: holder(logs, node) for node in before}
+                to_join = [node for node, join in joins.items() if join is None or _same(join, before[node])]
+                if to_join:
+                    waits_for = f"node {', '.join(map(str, to_join))} to join"
                 elif not waits_for:
-                    return join
+                    return joins
                 await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
         raise RetriableError(
@@ -251,7 +270,7 @@ async def until_settled(
         ) from None
 
 
-def _waits_for(asked: UpgradeAsked, logs: PipelineLogs, step: int, now_ms: int, but: int | None) -> str:
+def _waits_for(asked: UpgradeAsked, logs: PipelineLogs, step: int, now_ms: int, but: Collection[int]) -> str:
     made = logs.committed.assignment
     if made is not None and logs.spec().assignment != made.number:
         return "its nodes to go on by that"
@@ -260,7 +279,7 @@ def _waits_for(asked: UpgradeAsked, logs: PipelineLogs, step: int, now_ms: int, 
         for each in nodes_of(logs, now_ms)
         if each.phase not in (NodePhase.OPEN, NodePhase.RUNNING) or each.step < step
     ]
-    if away == [but]:
+    if away and set(away) <= set(but):
         return ""
     if away:
         return f"node {', '.join(map(str, away))} to be in place"
@@ -276,32 +295,32 @@ def _same(join: NodeJoin, before: NodeJoin | None) -> bool:
 # --- what people are told -----------------------------------------------------------------------------------
 
 
-def _awaits(asked: UpgradeAsked, logs: PipelineLogs, turn: UpgradeTurn) -> str:
-    join = holder(logs, turn.node)
+def _awaits(asked: UpgradeAsked, logs: PipelineLogs, turn: UpgradeTurn, node: int) -> str:
+    join = holder(logs, node)
     who = "nobody" if join is None else f"process {join.process_id} on {join.host}"
     match turn.part:
         case UpgradePart.ADD:
-            what, where, how = f"node {turn.node} is to be added", "on a host of its own", "--new"
+            what, where, how = f"node {node} is to be added", "on a host of its own", "--new"
         case UpgradePart.REPLACE:
             what, where, how = (
-                f"node {turn.node}, which is {who}, is to be another process",
+                f"node {node}, which is {who}, is to be another process",
                 "on its new host",
                 "--instead",
             )
             if asked.way is UpgradeWay.IN_PLACE:
                 where = f"on {'its host' if join is None else join.host}, with the same --work-dir"
         case UpgradePart.REMOVE if turn.renumbers:
-            what = f"node {turn.node}, which is {who}, is to be removed"
-            host = _host_now(logs, turn) or "its host"
-            where = f"on {host}, with the --work-dir of node {turn.place_of}, whose place it takes"
+            what = f"node {node}, which is {who}, is to be removed"
+            host = _host_now(logs, turn, node) or "its host"
+            where = f"on {host}, with the --work-dir of node {turn.place_of(node)}, whose place it takes"
             how = "--instead"
         case _:
-            return f"node {turn.node}, which is {who}, is to be removed"
+            return f"node {node}, which is {who}, is to be removed"
     if asked.starter is not None:
         return what
     return (
         f"{what}; unless it waits already, start the new process {where}, with the new code: kcontrol node FILE --node "
-        f"{turn.comes} {how}"
+        f"{node} {how}"
     )
 
 

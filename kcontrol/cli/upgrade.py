@@ -39,6 +39,12 @@ from kcontrol.settings.places import data_home
     help="Upgrade this node. Repeatable; in this order. Default: all of them.",
 )
 @click.option(
+    "--together",
+    is_flag=True,
+    help="Of in-place and replace: all of them between the same two steps, so that none is made by old and new processes. All "
+    "new processes have to be ready before.",
+)
+@click.option(
     "--start",
     "command",
     metavar="COMMAND",
@@ -87,6 +93,7 @@ def upgrade(
     pipeline: str,
     way: str | None,
     nodes: tuple[int, ...],
+    together: bool,
     command: str | None,
     hosts: tuple[str, ...],
     timeout_ms: int,
@@ -102,7 +109,8 @@ def upgrade(
 
     For each node a new process starts Spark beside the old one, which makes steps meanwhile; between two steps it takes its
     place, and the old one ends (exit code 20). Before the next one all nodes have to be in place and to have made steps.
-    With out-in there is a node more meanwhile, on another host, and with in-out one less.
+    With out-in there is a node more meanwhile, on another host, and with in-out one less. With --together all change places
+    between the same two steps.
 
     Ended or killed at any point, give it again: it goes on with what it was at. What was asked for last goes on by
     itself; --withdraw gives it up. To go back, give it with processes of the old version. Of a stopped pipeline there is
@@ -121,11 +129,16 @@ def upgrade(
     starter = None if command is None else Starter(command, data_home() / "logs" / pipeline / "upgrade")
     if starter is not None:
         starter.arguments(0, "--instead", "")
+    if together and UpgradeWay(way) not in (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE):
+        raise ConfigurationError(
+            f"--together is of --way in-place and replace: with {way} a node is added or removed at a time"
+        )
     own = own_checkpoints(nodes_dir(work_dir))
     asked = UpgradeAsked(
         *(cluster, pipeline, UpgradeWay(way), nodes, timeout_ms, settle_ms, steps, own),
         starter=starter,
         hosts=hosts,
+        together=together,
     )
 
     def tell(text: str, status: LayoutStatus | None) -> None:

@@ -65,13 +65,19 @@ class UpgradePart(Enum):
 @dataclass(frozen=True, slots=True)
 class UpgradeTurn:
     """One change. node: which is replaced, added or removed. left: the nodes that have processes of before once it is made,
-    of those that are to be upgraded, in order. nodes: how many there are before it. whole: once the upgrade is over."""
+    of those that are to be upgraded, in order. nodes: how many there are before it. whole: once the upgrade is over. others:
+    nodes that are replaced in the same change."""
 
     part: UpgradePart
     node: int
     left: tuple[int, ...]
     nodes: int
     whole: int
+    others: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        every = (self.node, *self.others)
+        return f"node{'s' if self.others else ''} {', '.join(map(str, every))}"
 
     @property
     def nodes_after(self) -> int:
@@ -84,20 +90,24 @@ class UpgradeTurn:
         return self.part is UpgradePart.REMOVE and self.node < self.nodes - 1
 
     @property
-    def comes(self) -> int | None:
-        """The number that a new process has; None: none is needed."""
-        return self.node if self.part is not UpgradePart.REMOVE or self.renumbers else None
+    def comes(self) -> tuple[int, ...]:
+        """The numbers that new processes have."""
+        needs_one = self.part is not UpgradePart.REMOVE or self.renumbers
+        return (self.node, *self.others) if needs_one else ()
 
-    @property
-    def place_of(self) -> int | None:
-        """The node on whose host and in whose directory the new process finds most of what it needs; None: no such node."""
+    def place_of(self, node: int) -> int | None:
+        """The node on whose host and in whose directory the new process of this number finds most of what it needs; None: no
+        such node."""
         if self.part is UpgradePart.REPLACE:
-            return self.node
+            return node
         return self.nodes - 1 if self.renumbers else None
 
 
-def next_turn(way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int) -> UpgradeTurn | None:
-    """What comes next, with so many nodes now, and `whole` of them once it is over; None: it is over.
+def next_turn(
+    way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int, *, together: bool = False
+) -> UpgradeTurn | None:
+    """What comes next, with so many nodes now, and `whole` of them once it is over; None: it is over. together: those that are
+    replaced are so in one change.
 
     No process changes its number (decision 098). Hence the number of a node that is removed goes to a new process in the place
     of the last one, which so is of the new version, too; only where the last one alone is left to be done it just ends.
@@ -105,7 +115,8 @@ def next_turn(way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int) ->
     if nodes == whole and not todo:
         return None
     if nodes == whole and way in (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE):
-        return UpgradeTurn(UpgradePart.REPLACE, todo[0], todo[1:], nodes, whole)
+        others, left = (todo[1:], ()) if together else ((), todo[1:])
+        return UpgradeTurn(UpgradePart.REPLACE, todo[0], left, nodes, whole, others)
     if nodes < whole or (nodes == whole and way is UpgradeWay.OUT_IN):
         return UpgradeTurn(UpgradePart.ADD, nodes, _but(todo, nodes), nodes, whole)
     before_last = [node for node in todo if node < nodes - 1]
@@ -152,24 +163,31 @@ def first_turn(
     newest: LayoutRequest | None,
     fate: LayoutPhase | None,
     nodes: int,
+    *,
+    together: bool = False,
 ) -> UpgradeTurn:
     """Where the command begins, or goes on, by what is in the logs: the newest request, what became of it, and how many nodes
-    there are. asked_for: (): all nodes."""
+    there are. asked_for: (): all nodes. together: see `next_turn`; a change that is under way is not another one for that."""
     whole = whole_of(newest, way, nodes)
     wanted = asked_for or tuple(range(whole))
     rest = () if newest is None else nodes_left(newest, fate, way, wanted)
+    if newest is not None and fate is None and {*newest.replaced} & {*rest}:
+        together = len(newest.replaced) > 1
     # Between an addition and a removal there may be no node left to be upgraded, and one too many.
-    turn = next_turn(way, rest or (wanted if nodes == whole else asked_for), nodes, whole)
+    todo = rest or (wanted if nodes == whole else asked_for)
+    turn = next_turn(way, todo, nodes, whole, together=together)
     assert turn is not None, "some node is wanted, or there is one too many"
     return turn
 
 
-def turns(way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int) -> Iterator[UpgradeTurn]:
+def turns(
+    way: UpgradeWay, todo: tuple[int, ...], nodes: int, whole: int, *, together: bool = False
+) -> Iterator[UpgradeTurn]:
     """All that are to come, if each is made."""
-    turn = next_turn(way, todo, nodes, whole)
+    turn = next_turn(way, todo, nodes, whole, together=together)
     while turn is not None:
         yield turn
-        turn = next_turn(way, turn.left, turn.nodes_after, whole)
+        turn = next_turn(way, turn.left, turn.nodes_after, whole, together=together)
 
 
 def turn_of(request: LayoutRequest, nodes: int) -> UpgradeTurn:
@@ -177,16 +195,16 @@ def turn_of(request: LayoutRequest, nodes: int) -> UpgradeTurn:
     whole = request.whole or nodes
     if request.nodes > nodes:
         return UpgradeTurn(UpgradePart.ADD, nodes, request.left, nodes, whole)
-    node = request.replaced[0] if request.replaced else nodes - 1
+    node, *others = request.replaced or (nodes - 1,)
     part = UpgradePart.REMOVE if request.nodes < nodes else UpgradePart.REPLACE
-    return UpgradeTurn(part, node, request.left, nodes, whole)
+    return UpgradeTurn(part, node, request.left, nodes, whole, tuple(others))
 
 
 def nodes_left(
     newest: LayoutRequest, fate: LayoutPhase | None, way: UpgradeWay, wanted: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Those of `wanted` that an upgrade of this way has left, if the newest request is of one: the node that it is of, too,
-    unless that is done."""
+    """Those of `wanted` that an upgrade of this way has left, if the newest request is of one: the nodes that it is of, too,
+    unless they are done."""
     if newest.way != way:
         return ()
     left = newest.left if fate is LayoutPhase.DONE else _distinct((*newest.replaced, *newest.left))

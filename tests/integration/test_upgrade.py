@@ -115,19 +115,21 @@ def _at_work(upgraded: Upgraded, directory: Path) -> Iterator[list[KcontrolProce
         yield old
 
 
+@pytest.mark.parametrize("together", [(), ("--together",)], ids=["one-by-one", "together"])
 @pytest.mark.parametrize("way", ["in-place", "replace"])
 def test_both_nodes_are_upgraded_to_another_version_while_steps_are_made(
-    settings: ClusterSettings, tmp_path: Path, way: str
+    settings: ClusterSettings, tmp_path: Path, way: str, together: tuple[str, ...]
 ) -> None:
     upgraded = Upgraded(settings, tmp_path)
     pipeline = upgraded.pipeline
     where = tmp_path / ("host-{node}" if way == "in-place" else "new-host-{node}")
     with _at_work(upgraded, tmp_path) as old:
-        said = upgraded.upgrade("--way", way, "--start", upgraded.start(str(where)))
+        said = upgraded.upgrade("--way", way, *together, "--start", upgraded.start(str(where)))
         assert [(each["node"], each["host"], each["kcontrol"]) for each in said["nodes"]] == [
             (node, socket.gethostname(), NUMBER) for node in range(2)
         ]
         assert all(each["state_bytes"] > 0 for each in said["nodes"])
+        assert len({each["after_step"] for each in said["nodes"]}) == (1 if together else 2)
         moved = [each["moved_bytes"] for each in said["nodes"]]
         # All shards are of equal right: a node's is its n-th part of the state, and of that nothing or all is copied.
         assert moved == ([0, 0] if way == "in-place" else [each["state_bytes"] for each in said["nodes"]])

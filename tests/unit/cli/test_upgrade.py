@@ -47,7 +47,7 @@ def test_a_process_goes_to_the_next_host_that_is_left_or_to_the_node_whose_place
 ) -> None:
     way, hosts = UpgradeWay.OUT_IN, ("spare", "first")
     all_turns = list(turns(way, (0, 1), 2, 2))
-    assert [host_of(turn, way, hosts, "its own") for turn in all_turns] == [
+    assert [host_of(turn, turn.node, way, hosts, "its own") for turn in all_turns] == [
         *("spare", "its own", "first", "its own")
     ]
     starter = Starter("ssh {host} kcontrol node a.py", tmp_path)
@@ -56,6 +56,23 @@ def test_a_process_goes_to_the_next_host_that_is_left_or_to_the_node_whose_place
     check_hosts(Starter("kcontrol node a.py", tmp_path), way, all_turns, ())
     with pytest.raises(ConfigurationError, match="2 processes are to be started on another host each"):
         check_hosts(starter, way, all_turns, ("spare",))
+
+
+def test_processes_that_come_together_go_to_the_hosts_in_their_order(tmp_path: Path) -> None:
+    way, hosts = UpgradeWay.REPLACE, ("a", "b", "c")
+    [turn] = turns(way, (0, 1, 2), 3, 3, together=True)
+    assert [host_of(turn, node, way, hosts, "its own") for node in turn.comes] == ["a", "b", "c"]
+    assert host_of(turn, 1, UpgradeWay.IN_PLACE, (), "its own") == "its own"
+    starter = Starter("ssh {host} kcontrol node a.py", tmp_path)
+    check_hosts(starter, way, [turn], hosts)
+    with pytest.raises(ConfigurationError, match="3 processes are to be started on another host each"):
+        check_hosts(starter, way, [turn], hosts[1:])
+
+
+def test_nodes_that_are_added_and_removed_are_so_one_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["upgrade", "flights", "--way", "out-in", "--together", *_WHERE]
+    assert run_command(asked) == ConfigurationError.exit_code
+    assert "with out-in a node is added or removed at a time" in capsys.readouterr().err
 
 
 def test_a_process_that_fails_is_told_with_its_last_words_and_one_that_ends_well_is_not(
@@ -82,8 +99,10 @@ def test_an_upgrade_whose_change_was_withdrawn_goes_on_with_that_node() -> None:
     asked = LayoutRequest("p", "l1", 1, 3, 60_000, (1,), way="replace", left=(2,), whole=3)
     way, given_up = UpgradeWay.REPLACE, LayoutPhase.GIVEN_UP
     assert nodes_left(withdrawal(asked), given_up, way, (0, 1, 2)) == (1, 2)
-    assert nodes_left(withdrawal(asked, is_done=True), given_up, way, (0, 1, 2)) == (2,)
+    assert nodes_left(withdrawal(asked, done=1), given_up, way, (0, 1, 2)) == (2,)
     assert withdrawal(asked).nodes == 0
+    both = LayoutRequest("p", "l1", 1, 3, 60_000, (1, 2), way="replace", whole=3)
+    assert nodes_left(withdrawal(both, done=1), given_up, way, (0, 1, 2)) == (2,)
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def test_an_upgrade_that_has_a_node_too_many_or_one_missing_ends_with_as_many_as
     nobody came for the one that was to be added."""
     asked = LayoutRequest("p", "l1", 1, 0, 0, way=way.value, whole=3)
     turn = first_turn(way, (), asked, LayoutPhase.GIVEN_UP, 4)
-    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.REMOVE, 3, None, 3)
+    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.REMOVE, 3, (), 3)
     turn = first_turn(way, (), asked, LayoutPhase.GIVEN_UP, 2)
-    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.ADD, 2, 2, 3)
+    assert (turn.part, turn.node, turn.comes, turn.nodes_after) == (UpgradePart.ADD, 2, (2,), 3)
 
 
 def test_a_file_is_held_against_how_many_nodes_there_are_once_the_upgrade_is_over() -> None:
@@ -138,7 +138,7 @@ class _Log:
     least: int = 99
 
     def ask(self, turn: UpgradeTurn, way: UpgradeWay) -> None:
-        replaced = (turn.node,) if turn.part is UpgradePart.REPLACE or turn.renumbers else ()
+        replaced = turn.comes if turn.part is UpgradePart.REPLACE or turn.renumbers else ()
         self.newest = LayoutRequest(
             *("p", "l", 1, turn.nodes_after, 0, replaced), way=way.value, left=turn.left, whole=turn.whole
         )
@@ -150,8 +150,7 @@ class _Log:
         turn = turn_of(self.newest, self.nodes)
         self.nodes, self.fate = turn.nodes_after, LayoutPhase.DONE
         self.new -= {self.nodes}
-        if turn.comes is not None:
-            self.new |= {turn.comes}
+        self.new |= {*turn.comes}
         self.most, self.least = max(self.most, self.nodes), min(self.least, self.nodes)
 
     def give_up(self) -> None:
@@ -159,10 +158,34 @@ class _Log:
         assert self.newest is not None
         self.newest, self.fate = replace(self.newest, nodes=0), LayoutPhase.GIVEN_UP
 
+    def take_number(self, node: int) -> None:
+        """The process of before has died, and the one that waited is the node: as `withdrawal` writes that."""
+        self.give_up()
+        assert self.newest is not None
+        left = tuple(each for each in self.newest.replaced if each != node)
+        self.newest = replace(self.newest, replaced=left)
+        self.new |= {node}
 
-@pytest.mark.parametrize("way", list(UpgradeWay))
+
+def test_together_all_are_replaced_by_one_change() -> None:
+    [turn] = turns(UpgradeWay.REPLACE, ALL, 3, 3, together=True)
+    assert (turn.part, turn.comes, turn.left, str(turn)) == (UpgradePart.REPLACE, ALL, (), "nodes 0, 1, 2")
+    under_way = replace(ASKED, replaced=ALL, left=(), whole=3)
+    way = UpgradeWay.REPLACE
+    for together in (False, True):
+        assert first_turn(way, (), under_way, None, 3, together=together) == turn, "whatever is said now"
+    assert first_turn(way, (), replace(ASKED, whole=3), None, 3, together=True) == turn_of(ASKED, 3)
+    given_up = replace(under_way, nodes=0)
+    assert first_turn(way, (), given_up, LayoutPhase.GIVEN_UP, 3).comes == (0,), "one after the other, then"
+    assert first_turn(way, (), given_up, LayoutPhase.GIVEN_UP, 3, together=True) == turn
+
+
+@pytest.mark.parametrize(
+    ("way", "together"),
+    [*((way, False) for way in UpgradeWay), (UpgradeWay.REPLACE, True), (UpgradeWay.IN_PLACE, True)],
+)
 def test_wherever_the_command_is_killed_it_ends_with_new_processes_alone_and_as_many_as_before(
-    way: UpgradeWay,
+    way: UpgradeWay, together: bool
 ) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")  # noqa: T201 - shown by pytest when a test fails
@@ -171,7 +194,8 @@ def test_wherever_the_command_is_killed_it_ends_with_new_processes_alone_and_as_
         whole = choose.randint(2, 4)
         log = _Log(whole)
         for _ in range(100):
-            turn = first_turn(way, (), log.newest, log.fate, log.nodes)
+            says_so = together and choose.random() < 0.9
+            turn = first_turn(way, (), log.newest, log.fate, log.nodes, together=says_so)
             if log.fate is None:
                 assert log.newest is not None
                 assert turn_of(log.newest, log.nodes) == turn
@@ -182,8 +206,11 @@ def test_wherever_the_command_is_killed_it_ends_with_new_processes_alone_and_as_
                 log.make()
             elif choose.random() < 0.5:
                 log.give_up()
+            elif turn.part is UpgradePart.REPLACE and choose.random() < 0.5:
+                log.take_number(choose.choice(turn.comes))
             assert log.newest is not None
-            if log.fate is LayoutPhase.DONE and log.nodes == whole and not log.newest.left:
+            is_over = log.fate is LayoutPhase.DONE or not log.newest.replaced
+            if log.fate is not None and is_over and log.nodes == whole and not log.newest.left:
                 break
         assert (log.nodes, log.new) == (whole, set(range(whole)))
         assert log.most <= whole + (way is UpgradeWay.OUT_IN)
