@@ -16,8 +16,8 @@ RAISED = ("NodeJoin", "NodeState", "Written", "Command", "Status", "Claim", "Ste
 
 
 def install(directory: Path) -> dict[str, str]:
-    """Put it there; the environment in which processes run it."""
-    left_out = shutil.ignore_patterns("__pycache__")
+    """Put it there, with its loops compiled as `kcontrol warm` leaves them; the environment in which processes run it."""
+    left_out = shutil.ignore_patterns("*.pyc")
     shutil.copytree(ROOT / "kcontrol", directory / "kcontrol", ignore=left_out)
     shutil.copytree(ROOT / "schemas", directory / "kcontrol" / "schemas", ignore=left_out)
     version = directory / "kcontrol" / "version.py"

@@ -209,9 +209,10 @@ def _invalid(body: Any) -> str:
 
 
 @contextmanager
-def serving(user_info: str = "", port: int = 0) -> Iterator[Registry]:
-    """A registry that answers at its `url`. port: of loopback; 0 for any."""
-    registry = Registry(user_info=user_info)
+def serving(user_info: str = "", port: int = 0, registry: Registry | None = None) -> Iterator[Registry]:
+    """A registry that answers at its `url`. port: of loopback; 0 for any. registry: with what it knows from its first answer
+    on; None: one that knows nothing, and asks for `user_info`."""
+    registry = registry or Registry(user_info=user_info)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

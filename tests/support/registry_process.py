@@ -2,8 +2,8 @@
 
     python -m tests.support.registry_process PORT FILE NTH
 
-FILE holds the schemas that it knows when it starts, a line each: `[subject, schema]`; they have the ids 1, 2, ... It kills
-itself with SIGKILL in place of its NTH answer; 0: never.
+FILE holds the schemas that it knows when it starts, a line each: `[subject, schema]`, or `[subject, schema, type]`; they have
+the ids 1, 2, ... It kills itself with SIGKILL in place of its NTH answer; 0: never.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def _dies_at(registry: Registry, nth: int) -> None:
 
 if __name__ == "__main__":
     _port, _file, _nth = sys.argv[1:]
-    with serving(port=int(_port)) as _registry:
-        for _line in Path(_file).read_text().splitlines():
-            _registry.add(*json.loads(_line))
-        _dies_at(_registry, int(_nth))
+    _registry = Registry()
+    for _line in Path(_file).read_text().splitlines():
+        _registry.add(*json.loads(_line))
+    _dies_at(_registry, int(_nth))
+    with serving(port=int(_port), registry=_registry):
         threading.Event().wait()
