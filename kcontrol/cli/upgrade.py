@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -141,16 +142,17 @@ def upgrade(
         together=together,
     )
 
-    def tell(text: str, status: LayoutStatus | None) -> None:
-        if as_json:
-            facts = {"text": text} if status is None else progress(status)
-            click.echo(json.dumps(facts), err=True)
-        else:
-            click.echo(text if status is None else progress_text(pipeline, status), err=True)
-
-    done = asyncio.run(upgrade_live(asked, tell))
+    done = asyncio.run(upgrade_live(asked, partial(_tell, pipeline, as_json)))
     if as_json:
         click.echo(json.dumps({"pipeline": pipeline, "way": way, "nodes": [asdict(each) for each in done]}))
     else:
         made = ", ".join(f"{each.node} {each.change}" for each in done)
         click.echo(f"pipeline {pipeline}: upgraded (node {made})")
+
+
+def _tell(pipeline: str, as_json: bool, text: str, status: LayoutStatus | None) -> None:
+    if as_json:
+        facts = {"text": text} if status is None else progress(status)
+        click.echo(json.dumps(facts), err=True)
+    else:
+        click.echo(text if status is None else progress_text(pipeline, status), err=True)
