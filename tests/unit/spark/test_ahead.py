@@ -128,6 +128,16 @@ def test_what_was_copied_before_is_linked_where_it_is_the_same_and_then_goes(
     assert not home.exists()
 
 
+def test_what_is_linked_from_a_checkpoint_that_was_copied_for_the_same_request_was_copied_for_it(
+    saved: SavedCheckpoint, tmp_path: Path
+) -> None:
+    copy = ahead(tmp_path / "new", 2)
+    for _ in range(2):
+        copy.copy(told(saved))
+        assert copy.total_bytes > 0
+        assert copy.linked_bytes == 0
+
+
 def test_what_can_not_be_copied_leaves_what_there_was(saved: SavedCheckpoint, tmp_path: Path) -> None:
     root, there = tmp_path / "new", told(saved)
     home = ahead_home(root, "p", 2)

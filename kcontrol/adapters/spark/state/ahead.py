@@ -55,7 +55,8 @@ class AheadCopy:
         self.total_bytes = -1
         """That others have of the newest checkpoint that was looked at; -1: none was."""
         self.linked_bytes = 0
-        """Of these, what was on this machine already."""
+        """Of these, what was on this machine before any of it was copied."""
+        self._fetched_bytes = 0
 
     def copied_bytes(self) -> int:
         """Of that, so far."""
@@ -112,7 +113,10 @@ class AheadCopy:
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        self._target, self.step, self.linked_bytes = target, step, brought.linked_bytes
+        self._target, self.step = target, step
+        # What is linked from an earlier copy was copied all the same.
+        self._fetched_bytes += brought.bytes
+        self.linked_bytes = max(0, self.total_bytes - self._fetched_bytes)
         _log.info(
             "node %d has, for a new layout, what others have of the checkpoint of step %d; %d bytes were copied, %d were on "
             "this host",
