@@ -21,6 +21,7 @@ from kcontrol.core.model import LayoutStatus, UpgradeWay
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
+from kcontrol.views.upgrades import REPLACING
 
 
 @click.command()
@@ -130,7 +131,7 @@ def upgrade(
     starter = None if command is None else Starter(command, data_home() / "logs" / pipeline / "upgrade")
     if starter is not None:
         starter.arguments(0, "--instead", "")
-    if together and UpgradeWay(way) not in (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE):
+    if together and UpgradeWay(way) not in REPLACING:
         raise ConfigurationError(
             f"--together is of --way in-place and replace: with {way} a node is added or removed at a time"
         )

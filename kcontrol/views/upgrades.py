@@ -50,6 +50,9 @@ def steps_are_due(spec: PipelineSpec, view: PipelineView, lags: Iterable[Lag]) -
 
 # --- an upgrade ---------------------------------------------------------------------------------------------
 
+REPLACING = (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE)
+"""These ways leave the number of nodes as it is."""
+
 
 class UpgradePart(Enum):
     """What one change of an upgrade does."""
@@ -114,7 +117,7 @@ def next_turn(
     """
     if nodes == whole and not todo:
         return None
-    if nodes == whole and way in (UpgradeWay.IN_PLACE, UpgradeWay.REPLACE):
+    if nodes == whole and way in REPLACING:
         others, left = (todo[1:], ()) if together else ((), todo[1:])
         return UpgradeTurn(UpgradePart.REPLACE, todo[0], left, nodes, whole, others)
     if nodes < whole or (nodes == whole and way is UpgradeWay.OUT_IN):

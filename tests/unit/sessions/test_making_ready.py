@@ -152,6 +152,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _World:
     return _World(tmp_path, SavedCheckpoint(tmp_path / "of", History(seeded(), 4, STEP), owners_of(WIDE)))
 
 
+async def _looking(it: Preparation, logs: _Logs, done: Callable[[], bool]) -> None:
+    """Until that holds."""
+    async with asyncio.timeout(HANG_S):
+        while not done():
+            assert await it.look(*logs.read)
+            await asyncio.sleep(0)
+
+
 def _is_ready(said: LayoutReady) -> bool:
     return said.copied_step == STEP
 
@@ -164,9 +172,7 @@ def test_a_request_is_not_hurt_by_what_is_still_copied_for_the_one_whose_place_i
     async def scenario() -> None:
         it, logs = world.process(2), _logs(MORE, saved=world.checkpoint())
         try:
-            while not held.begun.is_set():
-                assert await it.look(*logs.read)
-                await asyncio.sleep(0)
+            await _looking(it, logs, held.begun.is_set)
             logs.see(replace(MORE, request_id="l2"))
             last = await world.until(lambda said: said.request_id == "l2" and _is_ready(said), it, logs)
             assert last.error == ""

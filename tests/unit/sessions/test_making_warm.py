@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps import warm_up
 from kcontrol.apps.held_tables import TableCare
-from kcontrol.apps.relaying import Preparation
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
-from tests.support.patience import HANG_S
-from tests.unit.sessions.test_making_ready import MORE, STEP, _is_ready, _Logs, _logs, _World, world
+from tests.unit.sessions.test_making_ready import MORE, STEP, _is_ready, _logs, _looking, _World, world
 
 __all__ = ["world"]
 
@@ -63,13 +60,6 @@ def test_what_was_copied_stays_for_as_long_as_it_is_open_though_nobody_wants_it_
         assert not home.exists()
 
     world.run(scenario)
-
-
-async def _looking(it: Preparation, logs: _Logs, done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(HANG_S):
-        while not done():
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
 
 
 def test_what_takes_long_comes_before_the_checkpoint_that_is_copied(

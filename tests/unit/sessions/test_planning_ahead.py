@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from kcontrol.errors import ConfigurationError
 from tests.support.patience import HANG_S
 from tests.unit.core.test_layout_change import folded
 from tests.unit.sessions import test_making_ready
-from tests.unit.sessions.test_making_ready import MORE, STEP, STEPS, _is_ready, _logs
+from tests.unit.sessions.test_making_ready import MORE, STEP, STEPS, _is_ready, _logs, _looking
 
 world = test_making_ready.world
 WITHDRAWN = replace(MORE, request_id="none", nodes=0)
@@ -48,13 +47,6 @@ class _Plans:
         return self.made[-1]
 
 
-async def _until(it: Any, logs: Any, done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(HANG_S):
-        while not done():
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
-
-
 def _made_by(logs: Any, request_id: str) -> None:
     """The log of steps says that the change was made."""
     made = Assignment("p", 1, STEP, 3, (0, 1, 2, 0), (), (), 0, 0, request_id, 0, live=True)
@@ -67,12 +59,12 @@ def test_plans_are_there_before_it_says_that_it_is_ready(world: Any) -> None:
         plans.may_end.clear()
         it, logs = world.process(2, plan=plans), _logs(MORE, saved=world.checkpoint())
         try:
-            await _until(it, logs, lambda: bool(plans.began))
+            await _looking(it, logs, lambda: bool(plans.began))
             for _ in range(3):
                 assert await it.look(*logs.read)
                 assert [said.copied_step for said in await world.said()][-1] == 0
             plans.may_end.set()
-            await _until(it, logs, lambda: it.is_ready)
+            await _looking(it, logs, lambda: it.is_ready)
             assert it.prepared.ahead is plans.made[0]
             assert plans.began == [(3, it.prepared.spec.owners, STEP)]
         finally:
@@ -86,15 +78,15 @@ def test_plans_of_a_request_that_is_withdrawn_or_replaced_are_dropped(world: Any
     async def scenario() -> None:
         plans = _Plans()
         it, logs = world.process(2, plan=plans), _logs(MORE, saved=world.checkpoint())
-        await _until(it, logs, lambda: it.is_ready)
+        await _looking(it, logs, lambda: it.is_ready)
         logs.see(WITHDRAWN)
         await it.look(*logs.read)
         assert it.prepared.ahead is None
         logs.see(replace(MORE, request_id="l2"))
-        await _until(it, logs, lambda: it.is_ready)
+        await _looking(it, logs, lambda: it.is_ready)
         assert it.prepared.ahead is plans.made[1]
         logs.see(replace(MORE, request_id="l3"))
-        await _until(it, logs, lambda: it.prepared.request_id == "l3" and it.is_ready)
+        await _looking(it, logs, lambda: it.prepared.request_id == "l3" and it.is_ready)
         assert it.prepared.ahead is plans.made[2]
         await it.close()
 
@@ -105,7 +97,7 @@ def test_plans_of_the_change_that_was_made_are_kept_for_whoever_goes_on_by_it(wo
     async def scenario() -> None:
         plans = _Plans()
         it, logs = world.process(2, plan=plans), _logs(MORE, saved=world.checkpoint())
-        await _until(it, logs, lambda: it.is_ready)
+        await _looking(it, logs, lambda: it.is_ready)
         _made_by(logs, MORE.request_id)
         await it.look(*logs.read)
         await it.close()
@@ -118,7 +110,7 @@ def test_plans_of_another_change_than_was_made_are_dropped(world: Any) -> None:
     async def scenario() -> None:
         plans = _Plans()
         it, logs = world.process(2, plan=plans), _logs(MORE, saved=world.checkpoint())
-        await _until(it, logs, lambda: it.is_ready)
+        await _looking(it, logs, lambda: it.is_ready)
         _made_by(logs, "of somebody else")
         await it.look(*logs.read)
         assert it.prepared.ahead is None
@@ -133,14 +125,14 @@ def test_two_are_never_planned_at_once(world: Any) -> None:
         plans.may_end.clear()
         it, logs = world.process(0, plan=plans), _logs(MORE, saved=world.checkpoint())
         try:
-            await _until(it, logs, lambda: bool(plans.began))
+            await _looking(it, logs, lambda: bool(plans.began))
             logs.see(replace(MORE, request_id="l2", nodes=1))
             for _ in range(20):
                 assert await it.look(*logs.read)
                 await asyncio.sleep(0)
             assert len(plans.began) == 1, "one goes on"
             plans.may_end.set()
-            await _until(it, logs, lambda: it.is_ready and it.prepared.request_id == "l2")
+            await _looking(it, logs, lambda: it.is_ready and it.prepared.request_id == "l2")
             assert it.prepared.ahead is plans.made[1]
         finally:
             plans.may_end.set()

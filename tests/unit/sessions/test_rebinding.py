@@ -12,7 +12,7 @@ import pytest
 from kcontrol.definition.pipeline import Pipeline
 from tests.support.patience import HANG_S
 from tests.unit.sessions import test_making_ready
-from tests.unit.sessions.test_making_ready import MORE
+from tests.unit.sessions.test_making_ready import MORE, _looking
 
 world = test_making_ready.world
 _LOOKS = 50
@@ -35,20 +35,13 @@ class _Rebinds:
         return test_making_ready._bound(pipeline)
 
 
-async def _begun(it: Any, logs: Any, rebinds: _Rebinds) -> None:
-    async with asyncio.timeout(HANG_S):
-        while not rebinds.began:
-            assert await it.look(*logs.read)
-            await asyncio.sleep(0)
-
-
 def test_two_are_never_bound_at_once(world: Any) -> None:
     rebinds = _Rebinds()
 
     async def scenario() -> None:
         it, logs = world.process(0, rebind=rebinds), test_making_ready._logs(MORE)
         try:
-            await _begun(it, logs, rebinds)
+            await _looking(it, logs, lambda: bool(rebinds.began))
             logs.see(replace(MORE, request_id="l2", nodes=1))
             for _ in range(_LOOKS):
                 assert await it.look(*logs.read)
@@ -73,7 +66,7 @@ def test_one_that_hangs_is_waited_for_no_longer_than_is_allowed(
     async def scenario() -> None:
         it, logs = world.process(0, rebind=rebinds, binding_ms=1), test_making_ready._logs(MORE)
         try:
-            await _begun(it, logs, rebinds)
+            await _looking(it, logs, lambda: bool(rebinds.began))
             logs.see(replace(MORE, request_id="l2", nodes=1))
             async with asyncio.timeout(HANG_S):
                 while rebinds.began != [3, 1]:
@@ -138,9 +131,9 @@ def test_it_is_closed_once_nothing_is_bound_any_more(world: Any, is_withdrawn: b
     async def scenario() -> None:
         it, logs = world.process(2, rebind=rebinds), test_making_ready._logs(MORE)
         try:
-            await _begun(it, logs, rebinds)
+            await _looking(it, logs, lambda: bool(rebinds.began))
             if is_withdrawn:
-                await it.look(*test_making_ready._logs().read)
+                assert await it.look(*test_making_ready._logs().read), "it goes on"
             closing = asyncio.create_task(it.close())
             for _ in range(_LOOKS):
                 await asyncio.sleep(0)
