@@ -2,13 +2,14 @@
 of both, and how many times kcontrol is as fast. With `--http` kcontrol is given the same lines by a web server.
 
 A step of kcontrol holds as many bytes as a file has, a micro-batch of Spark one file. The first half of each is left out: of
-20, what Spark's JVM runs is compiled by then on both sides.
+20, what Spark's JVM runs is compiled by then on both sides. A run begins when what was written before it is on the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -56,6 +57,7 @@ def main() -> int:
         places = Places(broker.bootstrap_servers, "", PARTITIONS, CORES)
         for side in alternating(("spark", "kcontrol"), options.repeats):
             sink = f"bench-files-{uuid.uuid4().hex[:8]}"
+            os.sync()
             if side == "spark":
                 steps = _of_batches(run_spark(environment, places, directory, sink))
             else:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,11 @@ from kcontrol.errors import DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 
-Headers = Sequence[tuple[str, bytes | None]]
-
 _EXACT = "exact"
 RECORD_BYTES = 256
 """What a record is counted for besides its key and value: its place, its timestamp, and what Python needs for
 it."""
+_US_PER_MS = 1_000
 _SHARES = 4
 """What may be held at a time is divided into: a fetch, the one after it, their rows in Arrow, and records."""
 
@@ -142,12 +140,7 @@ class StepReader:
         )
         for batch in read:
             for rows in pieces(batch, self._chunk_bytes):
-                chunk = []
-                for row in rows.to_pylist():
-                    headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
-                    # Others may write to the topic too; what is the step's carries its number.
-                    if headers and headers[-1] == (STEP_HEADER, own):
-                        chunk.append(_record(row, headers[:-1]))
+                chunk = _records_of(rows, own)
                 if chunk:
                     yield chunk
 
@@ -173,10 +166,34 @@ class StepReader:
         return self._topic_ids[topic]
 
 
-def _record(row: Mapping[str, Any], headers: Headers) -> OutputRecord:
-    timestamp_ms = round(row["timestamp"].timestamp() * 1000)
-    return OutputRecord(
-        row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms
+def _records_of(rows: pa.RecordBatch, step: bytes) -> list[OutputRecord]:
+    """Those of the step. Others may write to the topic too; what is the step's carries its number in its last header."""
+    headers = rows.column("headers")
+    counts = headers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    names, contents = headers.flatten().flatten()
+    with_any = np.flatnonzero(counts)
+    last = pa.array(np.cumsum(counts)[with_any] - 1)
+    is_own = pc.and_(pc.equal(names.take(last), STEP_HEADER), pc.equal(contents.take(last), step))
+    own = with_any[is_own.fill_null(False).to_numpy(zero_copy_only=False)]
+    if len(own) < len(rows):
+        rows, counts = rows.take(pa.array(own)), counts[own]
+    others: list[tuple[tuple[str, bytes | None], ...]] = [()] * len(rows)
+    with_others = np.flatnonzero(counts > 1)
+    for row, found in zip(
+        with_others.tolist(), rows.column("headers").take(pa.array(with_others)).to_pylist(), strict=True
+    ):
+        others[row] = tuple((header["key"], header["value"]) for header in found[:-1])
+    timestamps_ms = rows.column("timestamp").cast(pa.int64()).to_numpy() // _US_PER_MS
+    return list(
+        map(
+            OutputRecord,
+            rows.column("key").to_pylist(),
+            rows.column("value").to_pylist(),
+            others,
+            rows.column("partition").to_pylist(),
+            rows.column("offset").to_pylist(),
+            timestamps_ms.tolist(),
+        )
     )
 
 

@@ -21,6 +21,9 @@ FieldsOf = Callable[[bytes | None, bytes | None], Fields]
 """Of key and value. Raises BadRowError."""
 
 MAX_SHOWN = 60
+_PLAIN = b'{"'
+"""Whatever begins so is no other encoding than UTF-8."""
+_DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
 class BadRowError(ValueError):
@@ -56,13 +59,23 @@ def fields_of(value_format: str, schema: str = "") -> FieldsOf:
 
 def _from_json(value: bytes) -> Fields:
     try:
-        fields = json.loads(value, parse_float=Decimal)
+        fields = _parsed(value)
     except (ValueError, ArithmeticError, RecursionError) as error:
         # Of numbers, too: one of more digits than Python takes, or with an exponent that no decimal has.
         raise BadRowError(f"the value {shown(value)} is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise BadRowError(f"the value {shown(value)} is no JSON object, whose fields would be columns")
     return fields
+
+
+def _parsed(value: bytes) -> Any:
+    """What `json.loads` says, which makes a decoder for each text, and looks for an encoding and for spaces around it."""
+    if value.startswith(_PLAIN):
+        text = value.decode("utf-8", "surrogatepass")
+        fields, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return fields
+    return json.loads(value, parse_float=Decimal)
 
 
 def _from_avro(value: bytes, schema: Any) -> Fields:

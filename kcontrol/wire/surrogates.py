@@ -13,6 +13,8 @@ HALF = "half of a pair of surrogates"
 
 def is_half(text: str) -> bool:
     """Whether there is one in it."""
+    if text.isascii():
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -55,7 +55,7 @@ def _rule(column: Column) -> ToText:
     name, modifier = column.type_name, column.modifier
     if name in _INTEGERS:
         bound = _INTEGERS[name]
-        return lambda value: _integer(value, bound)
+        return lambda value: str(as_integer(value, bound))
     if name == "numeric":
         return lambda value: _numeric(value, modifier)
     if name in ("varchar", "bpchar"):
@@ -63,17 +63,20 @@ def _rule(column: Column) -> ToText:
     return _RULES.get(name, _other)
 
 
-def _integer(value: Any, bound: int) -> str:
-    return str(as_integer(value, bound))
-
-
 def _float(value: Any, bits: int) -> str:
     if isinstance(value, str) and value in _SPECIAL:
         return value
     value = as_number(value)
-    if value and Decimal(value).is_finite():
+    if value and _is_finite(value):
         _check_range(value, bits)
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _is_finite(value: int | float | Decimal) -> bool:
+    """A whole number may be larger than any that `math.isfinite` takes."""
+    if isinstance(value, Decimal):
+        return value.is_finite()
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _check_range(value: int | float | Decimal, bits: int) -> None:

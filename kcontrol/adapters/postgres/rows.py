@@ -43,11 +43,13 @@ class RowMaker:
         """Raises ConfigurationError: the format is none, or lacks its schema."""
         self._columns = tuple(columns)
         self._rules = rules
-        self._texts = tuple(to_text(column) for column in columns)
-        self._names = frozenset(column.name for column in columns)
         self._keys = frozenset(rules.keys)
+        self._written = tuple(
+            (column.name, column.name in self._keys, to_text(column), column) for column in columns
+        )
+        not_columns = {rules.delete_when[0]} if rules.delete_when else set()
+        self._known = frozenset(column.name for column in columns) | not_columns
         self._fields = fields_of(rules.value_format, rules.schema)
-        self._not_columns = {rules.delete_when[0]} if rules.delete_when else set()
 
     def make(self, key: bytes | None, value: bytes | None) -> Row:
         """Raises BadRowError."""
@@ -60,10 +62,10 @@ class RowMaker:
         if value is None and self._rules.value_format != "raw":
             return self._tombstone(key)
         fields = self._fields(key, value)
-        extra = fields.keys() - self._names - self._not_columns
-        if extra:
+        if not fields.keys() <= self._known:
+            extra = min(fields.keys() - self._known)
             raise BadRowError(
-                f"the table has no column {min(extra)!r} that is written, for the value {shown(fields[min(extra)])}"
+                f"the table has no column {extra!r} that is written, for the value {shown(fields[extra])}"
             )
         deleted = self._deletes(fields)
         return Row(self._row(fields, only_keys=deleted), deleted)
@@ -110,20 +112,19 @@ class RowMaker:
 
     def _row(self, fields: Fields, *, only_keys: bool) -> Texts:
         texts: list[str | None] = []
-        for column, text_of in zip(self._columns, self._texts, strict=True):
-            is_key = column.name in self._keys
-            value = fields.get(column.name) if is_key or not only_keys else None
+        for name, is_key, text_of, column in self._written:
+            value = fields.get(name) if is_key or not only_keys else None
             if value is None:
                 if is_key or (column.not_null and not only_keys):
                     why = "it is a key" if is_key else "it must not be null"
-                    raise BadRowError(f"column {column.name!r} has no value, and {why}")
+                    raise BadRowError(f"column {name!r} has no value, and {why}")
                 texts.append(None)
                 continue
             try:
                 texts.append(text_of(value))
             except ValueError as error:
                 raise BadRowError(
-                    f"column {column.name!r} is {column.declared} and can't hold {shown(value)}: {error}"
+                    f"column {name!r} is {column.declared} and can't hold {shown(value)}: {error}"
                 ) from error
         return tuple(texts)
 

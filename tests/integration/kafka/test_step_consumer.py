@@ -31,6 +31,15 @@ from tests.support.patience import HANG_S
 
 _WAIT_S = HANG_S
 _NOTHING_COMES_S = 0.5
+Headers = list[tuple[str, str | bytes | None]]
+_OF_OTHERS: list[Headers | None] = [
+    None,
+    [("step", b"2")],
+    [("step", None)],
+    [("other", b"1")],
+    [("step", b"1"), ("other", b"1")],
+]
+"""Of records that no step has written."""
 
 
 @pytest.fixture
@@ -149,11 +158,39 @@ def test_a_step_without_records_is_a_step(maker: StepsMaker) -> None:
 def test_records_of_others_among_those_of_a_step_are_left_out(maker: StepsMaker) -> None:
     boundary = maker.step(1, _outputs(1))
     producer = Producer({"bootstrap.servers": maker.settings.bootstrap_servers})
-    producer.produce(maker.topics["totals"], b"stranger", partition=1)
+    for headers in _OF_OTHERS:
+        producer.produce(maker.topics["totals"], b"stranger", partition=1, headers=headers)
     assert producer.flush(_WAIT_S) == 0
-    wide = [replace(part, to=part.to + 2) if part.output == "totals" else part for part in boundary.outputs]
+    more = 1 + len(_OF_OTHERS)
+    wide = [
+        replace(part, to=part.to + more) if part.output == "totals" else part for part in boundary.outputs
+    ]
     step = StepReader(maker.settings, maker.spec, None, verify_digests=True)
     assert _values(step.read(replace(boundary, outputs=tuple(wide)))) == _expected(1)
+
+
+def test_headers_come_with_their_records_without_that_of_kcontrol(maker: StepsMaker) -> None:
+    boundary = maker.step(1, _outputs(1))
+    producer = Producer({"bootstrap.servers": maker.settings.bootstrap_servers})
+    own: list[Headers] = [[], [("step", b"7"), ("empty", None)], [("twice", b"1"), ("twice", b"2")], []]
+    for number, headers in enumerate(own):
+        value, as_written = str(number).encode(), [*headers, ("step", b"1")]
+        producer.produce(
+            maker.topics["totals"], value, partition=1, headers=as_written, timestamp=BASE_MS + number
+        )
+        producer.produce(maker.topics["totals"], b"stranger", partition=1, headers=headers or None)
+    assert producer.flush(_WAIT_S) == 0
+    wide = tuple(
+        replace(part, to=part.to + 1 + 2 * len(own), records=part.records + len(own))
+        if part.output == "totals"
+        else part
+        for part in boundary.outputs
+    )
+    found = StepReader(maker.settings, maker.spec, ["totals"], verify_digests=False)
+    records = found.read(replace(boundary, outputs=wide)).records["totals"][-len(own) :]
+    assert [(each.value, list(each.headers), each.timestamp_ms) for each in records] == [
+        (str(number).encode(), headers, BASE_MS + number) for number, headers in enumerate(own)
+    ]
 
 
 @pytest.mark.parametrize("change", [{"records": 2}, {"digest": "f" * 32}])
